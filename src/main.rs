@@ -1,0 +1,3 @@
+//! The `askrelay` program.
+
+fn main() {}

@@ -1,0 +1,193 @@
+//! Who decided: the provenance of a decision, whole from the deciding site to the child.
+//!
+//! A [`DecisionSource`] is made where the decision is made and never inferred later from a state or an event name. It nests:
+//! each session that passes an answer on wraps it in one `forwarded` frame. On the wire it is optional and all-or-nothing.
+
+use serde::Serialize;
+
+use super::json::Fields;
+
+/// How many nested `forwarded` frames a reader accepts. One more drops the whole value: a cut chain would credit the wrong
+/// decider.
+pub const FRAME_BUDGET: usize = 4;
+
+/// What decided a permission ask.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub enum DecisionSource {
+    /// A person, for this very ask.
+    User {
+        /// The surface on which the person answered.
+        via: UserSurface,
+    },
+    /// A link of the authorizer chain.
+    Authorizer {
+        /// Name of the link, as configured.
+        name: String,
+        /// What the link said.
+        verdict: AuthorizerVerdict,
+        /// Its reason; `None` for an allow.
+        reason: Option<String>,
+    },
+    /// A recorded rule of the deciding session.
+    Rule {
+        /// Gate surface that was judged.
+        surface: String,
+        /// Pattern of the rule that decided, if one matched.
+        pattern: Option<String>,
+        /// Layer of the configuration that holds the rule.
+        origin: Option<String>,
+    },
+    /// A grant that was given earlier in the deciding session.
+    SessionApproval {
+        /// Gate surface that was judged.
+        surface: String,
+        /// Pattern of the grant.
+        pattern: Option<String>,
+    },
+    /// The operator's switch that turns every ask into an allow.
+    Yolo {
+        /// The rule or sentinel that would have asked.
+        pattern: Option<String>,
+    },
+    /// A read of the host's own files, which its configuration exempts.
+    InfrastructureRead,
+    /// Nobody could be asked, or nobody answered.
+    Unavailable {
+        /// What was tried and why it failed; the same text as the denial's reason.
+        reason: String,
+    },
+    /// The deciding code itself failed.
+    GateError {
+        /// What failed.
+        reason: String,
+    },
+    /// Another session answered.
+    Forwarded {
+        /// The session that answered.
+        #[serde(rename = "responderSessionId")]
+        responder: Option<String>,
+        /// What decided within it; `None` where it did not say.
+        decision: Option<Box<DecisionSource>>,
+    },
+}
+
+/// Where a person answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UserSurface {
+    /// The inline dialog.
+    Dialog,
+    /// The numbered fallback.
+    Select,
+}
+
+/// What a link of the chain may say when it decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthorizerVerdict {
+    /// Allowed, once.
+    Allow,
+    /// Denied.
+    Deny,
+}
+
+impl DecisionSource {
+    /// Reads the value under `decidedBy`. Anything wrong at any depth gives `None` for the whole value.
+    pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
+        Self::read_within(fields, FRAME_BUDGET)
+    }
+
+    fn read_within(fields: &Fields<'_>, budget: usize) -> Option<Self> {
+        Some(match fields.text("kind")?.as_str() {
+            "user" => Self::User {
+                via: match fields.text("via")?.as_str() {
+                    "dialog" => UserSurface::Dialog,
+                    "select" => UserSurface::Select,
+                    _ => return None,
+                },
+            },
+            "authorizer" => Self::Authorizer {
+                name: fields.text("name")?,
+                verdict: match fields.text("verdict")?.as_str() {
+                    "allow" => AuthorizerVerdict::Allow,
+                    "deny" => AuthorizerVerdict::Deny,
+                    _ => return None,
+                },
+                reason: fields.nullable_text("reason")?,
+            },
+            "rule" => Self::Rule {
+                surface: fields.text("surface")?,
+                pattern: fields.nullable_text("pattern")?,
+                origin: fields.nullable_text("origin")?,
+            },
+            "session_approval" => Self::SessionApproval {
+                surface: fields.text("surface")?,
+                pattern: fields.nullable_text("pattern")?,
+            },
+            "yolo" => Self::Yolo {
+                pattern: fields.nullable_text("pattern")?,
+            },
+            "infrastructure_read" => Self::InfrastructureRead,
+            "unavailable" => Self::Unavailable {
+                reason: fields.text("reason")?,
+            },
+            "gate_error" => Self::GateError {
+                reason: fields.text("reason")?,
+            },
+            "forwarded" => {
+                let rest = budget.checked_sub(1)?;
+                let responder = fields.nullable_text("responderSessionId")?;
+                let decision = if fields.is_null("decision") {
+                    None
+                } else {
+                    Some(Box::new(Self::read_within(
+                        &fields.object("decision")?,
+                        rest,
+                    )?))
+                };
+                Self::Forwarded {
+                    responder,
+                    decision,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// The source that really decided: `forwarded` frames unwrapped, at most four, stopping at one that does not say.
+    pub fn effective(&self) -> &Self {
+        let mut source = self;
+        for _ in 0..FRAME_BUDGET {
+            let Self::Forwarded {
+                decision: Some(inner),
+                ..
+            } = source
+            else {
+                break;
+            };
+            source = inner;
+        }
+        source
+    }
+
+    /// Wraps an answer of another session, as the session that adopts it does.
+    pub fn forwarded_from(responder: Option<String>, decision: Option<Self>) -> Self {
+        Self::Forwarded {
+            responder,
+            decision: decision.map(Box::new),
+        }
+    }
+
+    /// Whether nobody with authority ruled: nobody was there, or the deciding code failed.
+    pub fn is_nobody(&self) -> bool {
+        matches!(
+            self.effective(),
+            Self::Unavailable { .. } | Self::GateError { .. }
+        )
+    }
+}

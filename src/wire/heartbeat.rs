@@ -1,0 +1,165 @@
+//! The record that says a session is being served, and what it can say about liveness.
+
+use serde::Serialize;
+
+use super::json::{Document, Fields};
+use super::process::ProcessMark;
+use super::{MAX_HEARTBEAT_BYTES, Unusable, WriteError};
+
+/// Contents of `serving/<session>.json`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The session that is served, never empty.
+    pub session_id: String,
+    /// Process that serves it, never zero.
+    pub pid: u32,
+    /// When the record was written, by the writer's wall clock, in epoch milliseconds: shown, never compared with ours.
+    pub updated_at_ms: i64,
+    /// Our own facts.
+    pub relay: Option<HeartbeatRelay>,
+}
+
+/// What `relay` holds in a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeartbeatRelay {
+    /// The server holds the session's lock file for as long as it serves.
+    pub held: bool,
+    /// Verifies seals of this serving session.
+    pub public_key: Option<String>,
+    /// Which process serves, comparable within one boot and pid namespace.
+    pub process: ProcessMark,
+    /// Asks that wait for a person; for inspection only.
+    pub queued: Option<i64>,
+    /// How the session is served; for inspection only.
+    pub mode: Option<String>,
+    /// Agent name of the session; for inspection only.
+    pub agent: Option<String>,
+}
+
+impl Heartbeat {
+    /// Reads a heartbeat file.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, Unusable> {
+        let document = Document::decode(bytes, MAX_HEARTBEAT_BYTES)?;
+        let fields = document.object()?;
+        Ok(Self {
+            session_id: fields
+                .text("sessionId")
+                .filter(|id| !id.is_empty())
+                .ok_or(Unusable::Field("sessionId"))?,
+            pid: fields
+                .positive_integer("pid")
+                .ok_or(Unusable::Field("pid"))?,
+            updated_at_ms: fields
+                .finite_number("updatedAt")
+                .ok_or(Unusable::Field("updatedAt"))?,
+            relay: fields
+                .object("relay")
+                .map(|fields| HeartbeatRelay::read(&fields)),
+        })
+    }
+
+    /// Writes a heartbeat file.
+    pub fn to_json(&self) -> Result<Vec<u8>, WriteError> {
+        let relay = self.relay.as_ref().map(|relay| RelayOut {
+            v: super::RELAY_VERSION,
+            held: relay.held,
+            public_key: relay.public_key.as_deref(),
+            pid_start: relay.process.pid_start.as_deref(),
+            boot_id: relay.process.boot_id.as_deref(),
+            pid_ns: relay.process.pid_ns.as_deref(),
+            queued: relay.queued,
+            mode: relay.mode.as_deref(),
+            agent: relay.agent.as_deref(),
+        });
+        Ok(serde_json::to_vec(&Out {
+            session_id: &self.session_id,
+            pid: self.pid,
+            updated_at: self.updated_at_ms,
+            relay,
+        })?)
+    }
+}
+
+impl HeartbeatRelay {
+    fn read(fields: &Fields<'_>) -> Self {
+        Self {
+            held: fields.boolean("held").unwrap_or(false),
+            public_key: fields.text("publicKey"),
+            process: ProcessMark::read(fields),
+            queued: fields.number("queued"),
+            mode: fields.text("mode"),
+            agent: fields.text("agent"),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Out<'a> {
+    session_id: &'a str,
+    pid: u32,
+    updated_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relay: Option<RelayOut<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RelayOut<'a> {
+    v: u32,
+    held: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid_start: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boot_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid_ns: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queued: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+}
+
+/// What a requester knows about the session it waits for, by its own observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Liveness {
+    /// It is served.
+    Alive,
+    /// No usable record.
+    Absent,
+    /// The record claims a lock that nobody holds.
+    LockFree,
+    /// The record has not changed for as long as a live server would leave it.
+    Stale,
+    /// The record's process does not exist any more.
+    DeadPid,
+    /// It cannot be judged.
+    Unknown,
+}
+
+impl Liveness {
+    /// Wire name, as it stands in the review log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Absent => "absent",
+            Self::LockFree => "lock_free",
+            Self::Stale => "stale",
+            Self::DeadPid => "dead_pid",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether the requester's patience runs out: only where it is sure that nobody serves.
+    pub fn is_unserved(self) -> bool {
+        match self {
+            Self::Alive | Self::Unknown => false,
+            Self::Absent | Self::LockFree | Self::Stale | Self::DeadPid => true,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What stands on disk, as values: the protocol that we share with the TypeScript peer and with any other program.
+//!
+//! Readers take bytes and give a value or a reason; they are tolerant field by field, and strict where a lie would matter.
+//! Writers give bytes in the peer's key order. Nothing here does I/O, asks a clock, or recurses without a bound.
+
+mod decider;
+mod grant;
+mod heartbeat;
+mod intent;
+mod json;
+mod payload;
+mod process;
+mod request;
+mod response;
+mod seal;
+mod session;
+
+pub use decider::{AuthorizerVerdict, DecisionSource, FRAME_BUDGET, UserSurface};
+pub use grant::{ApprovalGrant, Direction, GrantWidth, proven_direction};
+pub use heartbeat::{Heartbeat, HeartbeatRelay, Liveness};
+pub use intent::{AskingUnit, ForwardedAccessIntent, Principal};
+pub use json::{MAX_DEPTH, Malformed};
+pub use payload::{
+    Annotation, CommandContext, Evidence, PayloadKind, PromptPayload, RequestFacts, Requester,
+};
+pub use process::ProcessMark;
+pub use request::{
+    ForwardedPermissionRequest, Generation, Hop, MAX_HOPS, RequestId, RequestRelay, RequestSource,
+};
+pub use response::{Decision, DecisionState, ForwardedPermissionResponse, ResponseRelay};
+pub use seal::{Digest, NotADigest};
+pub use session::{SessionId, SessionIdError, UNKNOWN, trim};
+
+/// Largest request file that is read, in bytes.
+pub const MAX_REQUEST_BYTES: usize = 8 << 20;
+/// Largest response file that is read, in bytes.
+pub const MAX_RESPONSE_BYTES: usize = 256 << 10;
+/// Largest heartbeat file that is read, in bytes.
+pub const MAX_HEARTBEAT_BYTES: usize = 16 << 10;
+/// Version of the `relay` object that we write.
+pub const RELAY_VERSION: u32 = 1;
+
+/// Sentinel of a rule's allow that became an ask because some text of the request had to be replaced.
+pub const SENTINEL_LOSSY_TEXT: &str = "<lossy-text>";
+/// Sentinel of a command line whose structure is not known.
+pub const SENTINEL_UNPARSEABLE_COMMAND: &str = "<unparseable-bash-command>";
+
+/// Why a file cannot be used as what its place says it is. Its text is a fragment that fits behind "unusable: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// The bytes are no document at all.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// A required field is missing or has the wrong type.
+    #[error("field {0:?} is missing or malformed")]
+    Field(&'static str),
+    /// The id may not name a file.
+    #[error("field \"id\" is not safe as a file name (1 to 200 of A-Z a-z 0-9 . _ -)")]
+    UnsafeId,
+    /// `approved` and `state` say different things.
+    #[error("\"approved\" is {approved}, but \"state\" is {state:?}")]
+    Disagreement {
+        /// What `approved` says.
+        approved: bool,
+        /// What `state` says.
+        state: &'static str,
+    },
+    /// A document of another kind.
+    #[error("not a {what}: a required member is missing or malformed")]
+    NotThisKind {
+        /// What was expected.
+        what: &'static str,
+    },
+}
+
+/// A value cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The serialiser failed.
+    #[error("cannot write the value as JSON")]
+    Json(#[from] serde_json::Error),
+    /// A request for the oldest generation needs a pre-rendered text.
+    #[error("a request for generation G1 needs a message")]
+    NoMessage,
+}
