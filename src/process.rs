@@ -1,1 +1,134 @@
-//! process
+//! Which process is which, and whether it still lives.
+//!
+//! A pid alone says little: it is reused, and it means nothing in another boot or namespace. So a process is known by its
+//! pid, its start time, the boot and the pid namespace, and "dead" is only said where all of that can be compared.
+
+#![expect(clippy::disallowed_methods, reason = "ring 1: reads /proc")]
+
+use std::fs;
+use std::io;
+use std::sync::LazyLock;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use crate::wire::ProcessMark;
+
+/// Whether a process still lives, as far as this process can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Life {
+    /// It exists.
+    Alive,
+    /// It does not exist any more, or its pid belongs to another process by now.
+    Dead,
+    /// Its pid cannot be judged from here: another boot, another pid namespace, or nothing known.
+    Unknown,
+}
+
+/// Pid of this process.
+pub fn own_pid() -> u32 {
+    std::process::id()
+}
+
+/// What makes this process's pid comparable. Read once.
+pub fn own_mark() -> &'static ProcessMark {
+    static MARK: LazyLock<ProcessMark> = LazyLock::new(|| ProcessMark {
+        pid_start: start_time(own_pid()).ok().flatten(),
+        boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .ok()
+            .map(|id| id.trim().to_owned()),
+        pid_ns: fs::read_link("/proc/self/ns/pid")
+            .ok()
+            .map(|link| link.to_string_lossy().into_owned()),
+    });
+    &MARK
+}
+
+/// Whether the process that calls itself `pid` under `mark` still lives.
+pub fn life(pid: u32, mark: &ProcessMark) -> Life {
+    if !own_mark().same_pids(mark) {
+        return Life::Unknown;
+    }
+    match exists(pid) {
+        Life::Alive => match (start_time(pid), &mark.pid_start) {
+            (Ok(Some(now)), Some(then)) if now != *then => Life::Dead,
+            (Ok(_) | Err(_), _) => Life::Alive,
+        },
+        other @ (Life::Dead | Life::Unknown) => other,
+    }
+}
+
+/// Whether any process has this pid, in this process's own namespace. Used for records of the peer, which name a pid only.
+pub fn exists(pid: u32) -> Life {
+    // Zero and negative numbers would address a process group.
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return Life::Unknown;
+    };
+    match test_kill_process(pid) {
+        // A process of another user answers with a permission error, which means that it exists.
+        Ok(()) | Err(Errno::PERM) => Life::Alive,
+        Err(Errno::SRCH) => Life::Dead,
+        Err(_) => Life::Unknown,
+    }
+}
+
+/// Start time from `/proc/<pid>/stat`, in clock ticks since boot; `None` where the process is gone or there is no `/proc`.
+fn start_time(pid: u32) -> io::Result<Option<String>> {
+    let stat = match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // The name in parentheses may hold anything, spaces and parentheses included: count from the last one. The start time
+    // is field 22, the 20th after the name.
+    let text = String::from_utf8_lossy(&stat);
+    Ok(text
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_whitespace().nth(19))
+        .map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_under_its_own_mark() {
+        assert!(own_mark().pid_start.is_some(), "no /proc here");
+        assert_eq!(life(own_pid(), own_mark()), Life::Alive);
+    }
+
+    #[test]
+    fn a_reused_pid_is_a_dead_process() {
+        let mark = ProcessMark {
+            pid_start: Some("1".into()),
+            ..own_mark().clone()
+        };
+        assert_eq!(life(own_pid(), &mark), Life::Dead);
+    }
+
+    #[test]
+    fn another_boot_or_namespace_says_nothing() {
+        let mark = ProcessMark {
+            boot_id: Some("another".into()),
+            ..own_mark().clone()
+        };
+        assert_eq!(life(own_pid(), &mark), Life::Unknown);
+        assert_eq!(life(own_pid(), &ProcessMark::default()), Life::Unknown);
+    }
+
+    #[test]
+    fn a_process_group_is_never_addressed() {
+        assert_eq!(exists(0), Life::Unknown);
+        assert_eq!(exists(u32::MAX), Life::Unknown);
+    }
+
+    #[test]
+    fn an_ended_process_is_dead() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        assert_eq!(exists(pid), Life::Dead);
+    }
+}

@@ -1,0 +1,451 @@
+//! The serving side of one session's directory: requests in, responses out.
+//!
+//! While it is open, a dot file keeps `requests/` alive, so that neither a watch nor a child's write ever loses its
+//! directory to somebody's clean-up. It says what is there and publishes what it is told; it decides nothing.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, Replace, os_str_of, text_of};
+use super::lock::{self, LockState};
+use super::watch::PROBE_PREFIX;
+use super::{
+    Events, IoContext as _, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup, quarantine,
+};
+use crate::clock;
+use crate::wire::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, RequestId, SessionId};
+
+/// Keeps `requests/` from being empty. No reader looks at a name that does not end in `.json`.
+const KEEP: &str = ".askrelay-keep";
+
+/// A directory's time moves in steps of the kernel's clock. Only a change this much older than the scan is certain to have
+/// been seen by it.
+const COARSE_NS: i128 = 50_000_000;
+
+/// Inbox and outbox of a session that this process serves.
+#[derive(Debug)]
+pub struct Inbox {
+    spool: Spool,
+    session: SessionId,
+    name: String,
+    requests: Dir,
+    responses: Dir,
+    /// The time of `requests/` as of a scan that surely saw everything up to it.
+    settled: Option<i128>,
+}
+
+/// A file name as it is on disk, which need not be text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NameOnDisk(CString);
+
+impl NameOnDisk {
+    /// The name, where it is text.
+    pub fn as_str(&self) -> Option<&str> {
+        text_of(&self.0)
+    }
+
+    /// The name for a person, with what is no text replaced. It may still hold control characters.
+    pub fn lossy(&self) -> String {
+        String::from_utf8_lossy(self.0.to_bytes()).into_owned()
+    }
+}
+
+/// Which names a reader looks at: `*.json`, in the order of their UTF-16 units.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Candidate {
+    /// The name.
+    pub name: NameOnDisk,
+    /// The id that it stands for, where it is a safe one.
+    pub id: Option<RequestId>,
+}
+
+/// What a scan gave.
+#[derive(Debug)]
+#[must_use]
+pub enum Scan {
+    /// Nothing can have changed since the last scan.
+    Unchanged,
+    /// All candidates that are there.
+    Listed(Vec<Candidate>),
+    /// The directory is not the one that was opened: it was removed or replaced. [`Inbox::reopen`] is due.
+    Replaced,
+}
+
+/// How hard to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// List the directory in any case.
+    Full,
+    /// List it unless its own time says that nothing changed.
+    IfChanged,
+}
+
+/// What became of an answer.
+#[derive(Debug)]
+#[must_use]
+pub enum AnswerOutcome {
+    /// It is published and the request is removed.
+    Delivered,
+    /// The request was gone: nobody can take an answer, and none lies there.
+    Unclaimed,
+    /// Another file has the request's name now: what was decided is not what is asked.
+    RequestChanged,
+    /// A response lay there already, with these bytes. It is untouched.
+    AlreadyThere(Vec<u8>),
+}
+
+/// Whether somebody still waits for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum RequesterLife {
+    /// Its lock is held.
+    Waiting,
+    /// Its lock is free: it ended.
+    Gone,
+    /// The request file is not there any more.
+    RequestGone,
+    /// It cannot be told.
+    Unknown,
+}
+
+impl Inbox {
+    /// Opens the directories of `session`, making what is missing.
+    pub fn open(spool: &Spool, session: &SessionId) -> Result<Self, SpoolError> {
+        let name = session.encoded();
+        let (requests, responses) = open_dirs(spool, session, &name)?;
+        let inbox = Self {
+            spool: spool.clone(),
+            session: session.clone(),
+            name,
+            requests,
+            responses,
+            settled: None,
+        };
+        inbox.keep_alive()?;
+        Ok(inbox)
+    }
+
+    /// The session.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// The directory to watch.
+    pub fn watched_path(&self) -> &Path {
+        self.requests.path()
+    }
+
+    /// Opens the directories anew, after they were removed or replaced.
+    pub fn reopen(&mut self) -> Result<(), SpoolError> {
+        (self.requests, self.responses) = open_dirs(&self.spool, &self.session, &self.name)?;
+        self.settled = None;
+        self.keep_alive()
+    }
+
+    fn keep_alive(&self) -> Result<(), SpoolError> {
+        match self
+            .requests
+            .publish(KEEP, b"", Replace::Always)
+            .context("write", self.requests.path_of(KEEP))?
+        {
+            PublishOutcome::Published(_) | PublishOutcome::AlreadyThere => Ok(()),
+        }
+    }
+
+    /// Makes and removes a probe file in `requests/`. Where events come, the watch sees it; where caches are stale (network
+    /// mounts), the directory is fresh afterwards.
+    pub fn touch(&self) -> Result<(), SpoolError> {
+        let name = format!("{PROBE_PREFIX}{}.tmp", crate::process::own_pid());
+        let made = self.requests.publish(&name, b"", Replace::Always);
+        let _outcome = made.context("write", self.requests.path_of(&name))?;
+        let _removal = self
+            .requests
+            .remove(&name)
+            .context("remove", self.requests.path_of(&name))?;
+        Ok(())
+    }
+
+    /// Looks which requests are there.
+    pub fn scan(&mut self, effort: Effort) -> Result<Scan, SpoolError> {
+        let remote = self.spool.events() == Events::Remote;
+        if remote {
+            self.touch()?;
+        }
+        let path = self.requests.path().to_owned();
+        if effort == Effort::IfChanged {
+            if !self.is_current()? {
+                return Ok(Scan::Replaced);
+            }
+            let now = self.requests.stamp().context("look at", &path)?;
+            if !remote && self.settled == Some(now.mtime_ns) {
+                return Ok(Scan::Unchanged);
+            }
+        }
+        let before = self.requests.stamp().context("look at", &path)?;
+        let began_ns = clock::wall_ns();
+        let mut candidates = Vec::new();
+        self.requests
+            .each_name(|name| {
+                if name.to_bytes().ends_with(b".json") {
+                    let id = text_of(name).and_then(RequestId::from_file_name);
+                    candidates.push(Candidate {
+                        name: NameOnDisk(name.to_owned()),
+                        id,
+                    });
+                }
+            })
+            .context("list", &path)?;
+        self.settled = (began_ns - before.mtime_ns > COARSE_NS).then_some(before.mtime_ns);
+        if candidates.is_empty() && !self.is_current()? {
+            return Ok(Scan::Replaced);
+        }
+        candidates
+            .sort_unstable_by(|a, b| in_utf16_order(a.name.0.to_bytes(), b.name.0.to_bytes()));
+        Ok(Scan::Listed(candidates))
+    }
+
+    /// Whether the path still leads to the directory that is open.
+    fn is_current(&self) -> Result<bool, SpoolError> {
+        let open = self
+            .requests
+            .stamp()
+            .context("look at", self.requests.path())?;
+        let named = self
+            .spool
+            .root
+            .stat(&format!("{SESSIONS}/{}/{REQUESTS}", self.name))
+            .or_else(|error| match Errno::from_io_error(&error) {
+                Some(Errno::NOTDIR | Errno::LOOP) => Ok(None),
+                Some(_) | None => Err(error),
+            })
+            .context("look at", self.requests.path())?;
+        Ok(named.is_some_and(|named| named.same_file(&open)))
+    }
+
+    /// Reads a request file.
+    pub fn read(&self, name: &NameOnDisk) -> FileRead {
+        match name.as_str() {
+            Some(name) => self.requests.read(name, MAX_REQUEST_BYTES),
+            // A name that is no text can be no id: whatever is in it, it is not read.
+            None => FileRead::Missing,
+        }
+    }
+
+    /// Looks whether the requester that locks this request still waits.
+    pub fn requester_life(&self, id: &RequestId) -> RequesterLife {
+        let (read, file) = self.requests.read_open(&id.file_name(), usize::MAX >> 1);
+        match (read, file) {
+            (FileRead::Missing, _) => RequesterLife::RequestGone,
+            (_, Some(file)) => match lock::probe_file(&file) {
+                LockState::Held => RequesterLife::Waiting,
+                LockState::Free => RequesterLife::Gone,
+                LockState::Absent | LockState::Unsupported => RequesterLife::Unknown,
+            },
+            (FileRead::Content { .. } | FileRead::Refused(_) | FileRead::Failed(_), None) => {
+                RequesterLife::Unknown
+            }
+        }
+    }
+
+    /// Whether the request file is still the one that was read.
+    pub fn is_unchanged(&self, id: &RequestId, stamp: FileStamp) -> Result<Unchanged, SpoolError> {
+        let name = id.file_name();
+        Ok(
+            match self
+                .requests
+                .stat(&name)
+                .context("look at", self.requests.path_of(&name))?
+            {
+                None => Unchanged::Gone,
+                Some(now) if now == stamp => Unchanged::Same,
+                Some(_) => Unchanged::Changed,
+            },
+        )
+    }
+
+    /// Publishes the answer to the request that was read as `stamp`, and removes the request.
+    ///
+    /// The request is looked at before and after: an answer that nobody can take does not stay.
+    pub fn answer(
+        &mut self,
+        id: &RequestId,
+        stamp: Option<FileStamp>,
+        response: &[u8],
+    ) -> Result<AnswerOutcome, SpoolError> {
+        let name = id.file_name();
+        let now = self
+            .requests
+            .stat(&name)
+            .context("look at", self.requests.path_of(&name))?;
+        match (now, stamp) {
+            (None, _) => return Ok(AnswerOutcome::Unclaimed),
+            (Some(now), Some(read)) if now != read => return Ok(AnswerOutcome::RequestChanged),
+            (Some(_), _) => {}
+        }
+        match self.publish_response(&name, response)? {
+            PublishOutcome::Published(_) => {}
+            PublishOutcome::AlreadyThere => {
+                return Ok(match self.responses.read(&name, MAX_RESPONSE_BYTES) {
+                    FileRead::Content { bytes, .. } => AnswerOutcome::AlreadyThere(bytes),
+                    FileRead::Missing => AnswerOutcome::Unclaimed,
+                    FileRead::Refused(_) | FileRead::Failed(_) => {
+                        AnswerOutcome::AlreadyThere(Vec::new())
+                    }
+                });
+            }
+        }
+        match self
+            .requests
+            .remove(&name)
+            .context("remove", self.requests.path_of(&name))?
+        {
+            Removal::Removed => Ok(AnswerOutcome::Delivered),
+            // The child consumed both files already, or it withdrew just before: then its answer must not stay.
+            Removal::AlreadyGone => {
+                match self
+                    .responses
+                    .remove(&name)
+                    .context("remove", self.responses.path_of(&name))?
+                {
+                    Removal::Removed => Ok(AnswerOutcome::Unclaimed),
+                    Removal::AlreadyGone => Ok(AnswerOutcome::Delivered),
+                }
+            }
+        }
+    }
+
+    fn publish_response(
+        &mut self,
+        name: &str,
+        response: &[u8],
+    ) -> Result<PublishOutcome, SpoolError> {
+        match self.responses.publish(name, response, Replace::Never) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Somebody removed the directory: make it again, once.
+                self.responses = open_responses(&self.spool, &self.session, &self.name)?;
+                let again = self.responses.publish(name, response, Replace::Never);
+                again.context("write the response", self.responses.path_of(name))
+            }
+            other => other.context("write the response", self.responses.path_of(name)),
+        }
+    }
+
+    /// Removes a request that is not answered: its requester is gone, or its answer lies there.
+    pub fn remove_request(&self, id: &RequestId) -> Result<Removal, SpoolError> {
+        let name = id.file_name();
+        self.requests
+            .remove(&name)
+            .context("remove", self.requests.path_of(&name))
+    }
+
+    /// Moves a request that cannot be used aside. Gives its name in the quarantine, or `None` where it was gone.
+    pub fn quarantine(
+        &self,
+        name: &NameOnDisk,
+        reason: &str,
+        now_ms: i64,
+    ) -> Result<Option<String>, SpoolError> {
+        quarantine::take(&self.spool, &self.requests, &name.0, reason, now_ms)
+    }
+
+    /// Moves a response that this session did not write aside.
+    pub fn quarantine_response(
+        &self,
+        id: &RequestId,
+        reason: &str,
+        now_ms: i64,
+    ) -> Result<Option<String>, SpoolError> {
+        let name = CString::new(id.file_name())
+            .map_err(io::Error::other)
+            .context("name", self.responses.path())?;
+        quarantine::take(&self.spool, &self.responses, &name, reason, now_ms)
+    }
+
+    /// Stops keeping the directory alive, and removes what is empty.
+    pub fn close(self) -> Result<(), SpoolError> {
+        let _removal = self
+            .requests
+            .remove(KEEP)
+            .context("remove", self.requests.path_of(KEEP))?;
+        let sessions = self.spool.path().join(SESSIONS);
+        match self
+            .spool
+            .root
+            .open_dir(SESSIONS)
+            .context("open", &sessions)?
+        {
+            Some(dir) => {
+                cleanup::remove_empty(&dir, &self.name).context("clean", sessions.join(&self.name))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a request file is still what it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Unchanged {
+    /// Yes.
+    Same,
+    /// Another file, or other bytes.
+    Changed,
+    /// There is none.
+    Gone,
+}
+
+fn open_dirs(spool: &Spool, session: &SessionId, name: &str) -> Result<(Dir, Dir), SpoolError> {
+    let path = spool.session_path(session);
+    let sessions = spool
+        .root
+        .ensure_dir(SESSIONS)
+        .context("create", spool.path().join(SESSIONS))?;
+    // A clean-up may remove each of these right after it was made; a few tries outlast that.
+    let mut tries = 0;
+    loop {
+        let opened = sessions
+            .ensure_dir(name)
+            .and_then(|dir| Ok((dir.ensure_dir(REQUESTS)?, dir.ensure_dir(RESPONSES)?)));
+        match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 8 => tries += 1,
+            other => return other.context("create", path),
+        }
+    }
+}
+
+fn open_responses(spool: &Spool, session: &SessionId, name: &str) -> Result<Dir, SpoolError> {
+    open_dirs(spool, session, name).map(|(_, responses)| responses)
+}
+
+/// The peer's order of names: by UTF-16 code unit. It differs from the order of bytes only beyond the first plane.
+fn in_utf16_order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    if a.is_ascii() && b.is_ascii() {
+        return a.cmp(b);
+    }
+    let units = |bytes: &[u8]| {
+        String::from_utf8_lossy(bytes)
+            .encode_utf16()
+            .collect::<Vec<_>>()
+    };
+    units(a).cmp(&units(b))
+}
+
+/// A name for messages and logs.
+pub(super) fn lossy(name: &CStr) -> String {
+    os_str_of(name).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_utf16_unit() {
+        let mut names = ["a", "B", "9", "10", "\u{ff5e}", "\u{1f600}"];
+        names.sort_by(|a, b| in_utf16_order(a.as_bytes(), b.as_bytes()));
+        assert_eq!(names, ["10", "9", "B", "a", "\u{1f600}", "\u{ff5e}"]);
+    }
+}

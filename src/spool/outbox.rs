@@ -1,0 +1,290 @@
+//! The requesting side of another session's directory: one request in, its response out.
+//!
+//! A child makes the directories it needs, writes its request without ever replacing one, holds a lock on it for as long as
+//! it waits, and alone consumes the response.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, Replace};
+use super::lock::{self, Attempt};
+use super::watch::PROBE_PREFIX;
+use super::{Events, IoContext as _, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup};
+use crate::wire::{MAX_RESPONSE_BYTES, RequestId, SessionId};
+
+/// How often a lost race with somebody's clean-up is taken up again.
+const TRIES: u32 = 16;
+
+/// Another session's directories, as a requester uses them.
+#[derive(Debug)]
+pub struct Outbox {
+    spool: Spool,
+    session: SessionId,
+    name: String,
+    dirs: Option<Dirs>,
+}
+
+#[derive(Debug)]
+struct Dirs {
+    requests: Dir,
+    responses: Dir,
+}
+
+/// A request that has been written. Its lock is freed when this is dropped.
+#[derive(Debug)]
+pub struct Submission {
+    id: RequestId,
+    path: PathBuf,
+    file: File,
+}
+
+/// What submitting gave.
+#[derive(Debug)]
+#[must_use]
+pub enum SubmitOutcome {
+    /// The request is there.
+    Written(Submission),
+    /// A request or a response of this id lies there already: another id is needed.
+    IdTaken,
+}
+
+/// What looking for a response gave.
+#[derive(Debug)]
+#[must_use]
+pub enum Consumed {
+    /// None yet.
+    NotYet,
+    /// These bytes, and which file they were read from.
+    Bytes(Vec<u8>, FileStamp),
+    /// Something lies there that is not read.
+    Unreadable(String),
+}
+
+/// Whether the requester could lock its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// It holds a lock for as long as it waits.
+    Locked,
+    /// This file system cannot lock.
+    Unlocked,
+}
+
+impl Submission {
+    /// Id of the request.
+    pub fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// Path of the request file: the thing to watch, for the server removes it once the response is there.
+    pub fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    /// Raises an event on the request file, so that a watch on it can prove itself.
+    pub fn touch(&self) {
+        // Best effort: without it the poll stays fast.
+        let _touched = rustix::fs::fchmod(&self.file, super::dir::FILE_MODE);
+    }
+}
+
+impl Outbox {
+    /// The directories of `session`; nothing is made yet.
+    pub fn new(spool: &Spool, session: &SessionId) -> Self {
+        Self {
+            spool: spool.clone(),
+            session: session.clone(),
+            name: session.encoded(),
+            dirs: None,
+        }
+    }
+
+    /// The session that is asked.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    fn dirs(&mut self) -> io::Result<&Dirs> {
+        if self.dirs.is_none() {
+            let session = self
+                .spool
+                .root
+                .ensure_dir(SESSIONS)?
+                .ensure_dir(&self.name)?;
+            self.dirs = Some(Dirs {
+                requests: session.ensure_dir(REQUESTS)?,
+                responses: session.ensure_dir(RESPONSES)?,
+            });
+        }
+        self.dirs
+            .as_ref()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Makes the directories that a request needs.
+    pub fn prepare(&mut self) -> Result<(), SpoolError> {
+        let path = self.spool.session_path(&self.session);
+        self.with_dirs(|_| Ok(())).context("create", path)
+    }
+
+    /// Runs `work` on open directories, again where a clean-up has removed them in between.
+    fn with_dirs<T>(&mut self, mut work: impl FnMut(&Dirs) -> io::Result<T>) -> io::Result<T> {
+        let mut tries = 0;
+        loop {
+            match self.dirs().and_then(&mut work) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
+                    tries += 1;
+                    self.dirs = None;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes a request. `bytes` makes its content, told whether the file is locked.
+    pub fn submit<B: AsRef<[u8]>>(
+        &mut self,
+        id: &RequestId,
+        mut bytes: impl FnMut(Held) -> io::Result<B>,
+    ) -> Result<SubmitOutcome, SpoolError> {
+        let name = id.file_name();
+        let path = self.spool.request_path(&self.session, &name);
+        let written = self.with_dirs(|dirs| {
+            // An answer that lies there already was given to somebody else's bytes, or by somebody else.
+            if dirs.responses.stat(&name)?.is_some() {
+                return Ok(None);
+            }
+            let published = dirs.requests.publish_with(&name, Replace::Never, |file| {
+                // Locked before the file has its name, so that nobody ever sees it unlocked.
+                let held = match lock::lock_exclusive(file) {
+                    Attempt::Locked => Held::Locked,
+                    Attempt::Busy | Attempt::Unsupported | Attempt::Failed(_) => Held::Unlocked,
+                };
+                file.write_all(bytes(held)?.as_ref())
+            })?;
+            // Nothing can be made in a directory that has been removed, so it was there until now, and with the file in it
+            // nobody can remove it.
+            Ok(Some(published))
+        });
+        Ok(match written.context("write the request", &path)? {
+            None | Some(PublishOutcome::AlreadyThere) => SubmitOutcome::IdTaken,
+            Some(PublishOutcome::Published(published)) => SubmitOutcome::Written(Submission {
+                id: id.clone(),
+                path,
+                file: published.file,
+            }),
+        })
+    }
+
+    /// Whether a request of this id is (still) there.
+    pub fn has_request(&mut self, id: &RequestId) -> bool {
+        let name = id.file_name();
+        self.with_dirs(|dirs| dirs.requests.stat(&name))
+            .is_ok_and(|stamp| stamp.is_some())
+    }
+
+    /// Looks for the response to a request.
+    pub fn look(&mut self, id: &RequestId) -> Result<Consumed, SpoolError> {
+        let name = id.file_name();
+        let path = self.spool.response_path(&self.session, &name);
+        match self.read_response(&name) {
+            FileRead::Missing => Ok(Consumed::NotYet),
+            FileRead::Content { bytes, stamp } => Ok(Consumed::Bytes(bytes, stamp)),
+            FileRead::Refused(refusal) => Ok(Consumed::Unreadable(refusal.to_string())),
+            FileRead::Failed(source) => Err(SpoolError::Io {
+                doing: "read the response",
+                path,
+                source,
+            }),
+        }
+    }
+
+    fn read_response(&mut self, name: &str) -> FileRead {
+        match self.dirs() {
+            Ok(dirs) => match dirs.responses.read(name, MAX_RESPONSE_BYTES) {
+                // The handle may be of a directory that was removed and made again; the path decides.
+                FileRead::Missing if dirs.responses.is_removed() => {
+                    self.dirs = None;
+                    match self.dirs() {
+                        Ok(dirs) => dirs.responses.read(name, MAX_RESPONSE_BYTES),
+                        Err(error) => FileRead::Failed(error),
+                    }
+                }
+                read => read,
+            },
+            Err(error) => FileRead::Failed(error),
+        }
+    }
+
+    /// Makes a mount's caches fresh, where they may be stale, before responses are looked for.
+    pub fn refresh(&mut self) {
+        if self.spool.events() == Events::Remote {
+            let name = format!("{PROBE_PREFIX}{}.tmp", crate::process::own_pid());
+            // Best effort: the look that follows says what is there.
+            let _probed = self.with_dirs(|dirs| {
+                let _made = dirs.responses.publish(&name, b"", Replace::Always)?;
+                let _gone = dirs.responses.remove(&name)?;
+                dirs.responses.each_name(|_| {})
+            });
+        }
+    }
+
+    /// The ids of all responses that lie there.
+    pub fn list_responses(&mut self) -> Result<Vec<RequestId>, SpoolError> {
+        let path = self.spool.session_path(&self.session).join(RESPONSES);
+        let mut ids = Vec::new();
+        self.with_dirs(|dirs| {
+            ids.clear();
+            dirs.responses.each_name(|name| {
+                ids.extend(name.to_str().ok().and_then(RequestId::from_file_name));
+            })
+        })
+        .context("list", path)?;
+        Ok(ids)
+    }
+
+    /// Removes a response that is not for this requester, so that the true one can come.
+    pub fn refuse(&mut self, id: &RequestId) -> Result<Removal, SpoolError> {
+        let name = id.file_name();
+        let path = self.spool.response_path(&self.session, &name);
+        match self.dirs().and_then(|dirs| dirs.responses.remove(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Removal::AlreadyGone),
+            other => other.context("remove the response", path),
+        }
+    }
+
+    /// Removes the response, the request, and what is empty then: the order in which an answer is consumed.
+    pub fn finish(&mut self, submission: Submission) -> Result<(), SpoolError> {
+        let _removal = self.refuse(submission.id())?;
+        self.withdraw(submission)
+    }
+
+    /// Removes the request and what is empty then.
+    pub fn withdraw(&mut self, submission: Submission) -> Result<(), SpoolError> {
+        let name = submission.id.file_name();
+        let removed = match self.dirs().and_then(|dirs| dirs.requests.remove(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Removal::AlreadyGone),
+            other => other,
+        };
+        let _removal = removed.context("remove the request", &submission.path)?;
+        // The lock goes with the file, and only after it: nobody may take this requester for a dead one.
+        drop(submission);
+        self.clean()
+    }
+
+    /// Removes what is empty of the session's directories.
+    pub fn clean(&mut self) -> Result<(), SpoolError> {
+        let sessions = self.spool.path().join(SESSIONS);
+        match self
+            .spool
+            .root
+            .open_dir(SESSIONS)
+            .context("open", &sessions)?
+        {
+            Some(dir) => {
+                cleanup::remove_empty(&dir, &self.name).context("clean", sessions.join(&self.name))
+            }
+            None => Ok(()),
+        }
+    }
+}
