@@ -1,1 +1,69 @@
-//! policy
+//! Recorded authority: what the rules of a session, and the grants of the person in front of it, say about an ask.
+//!
+//! A configuration is read ([`Config`], [`FrontMatter`]), its layers are compiled once ([`Policy`]), and each ask is judged
+//! against them ([`Policy::judge`]), which gives a [`Judgement`] with its decider, its reason and every rule that matched.
+//!
+//! This room reads no file, asks no clock and knows no home directory: bytes, and the home that `~` stands for, are handed in.
+//! Nor does it take a command line apart; what it cannot see through, it never allows by a rule.
+//!
+//! # Invariants
+//!
+//! * Nothing that is missing, malformed or not understood is ever an allow.
+//! * A deny is tried on everything and beats whatever else matched, a grant included.
+//! * Another deny rule, another asking unit, a floor: none of them ever makes a verdict milder.
+
+mod config;
+mod front_matter;
+mod json;
+mod judge;
+mod pattern;
+mod permission;
+mod rules;
+mod session_rules;
+
+pub use config::{
+    Config, ConfigError, ConfigProblem, DEFAULT_SESSION, DialogKeys, Family, Inbox, Limits,
+    MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
+};
+pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
+pub use json::Position;
+pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
+pub use pattern::Pattern;
+pub use permission::{
+    MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceKeyProblem, SurfaceRules,
+};
+pub use rules::{
+    AgentLayer, AgentOwner, LayerRules, Layers, Origin, Policy, Rule, RuleSet, Verdict,
+};
+pub use session_rules::{GrantId, SessionGrant, SessionRules};
+
+/// Surface of command lines.
+pub const BASH_SURFACE: &str = "bash";
+
+/// Whether the values of a surface are spellings of one path, so that a rule matches with any of them.
+pub fn is_path_surface(surface: &str) -> bool {
+    matches!(
+        surface,
+        "read"
+            | "write"
+            | "edit"
+            | "find"
+            | "grep"
+            | "ls"
+            | "path"
+            | "path_read"
+            | "path_write"
+            | "external_directory"
+            | "external_directory_read"
+            | "external_directory_write"
+    )
+}
+
+/// The two directions of a family, where `surface` is the bare name of one.
+pub fn family_members(surface: &str) -> Option<[&'static str; 2]> {
+    match surface {
+        "path" => Some(["path_read", "path_write"]),
+        "external_directory" => Some(["external_directory_read", "external_directory_write"]),
+        _ => None,
+    }
+}

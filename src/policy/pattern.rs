@@ -1,0 +1,289 @@
+//! Wildcard patterns, compiled once and matched in time that no input can blow up.
+//!
+//! `*` stands for any run of characters, line breaks and slashes included, `?` for exactly one character; everything else is
+//! itself. A pattern covers the whole value, never a part of it. A pattern that ends in a space and `*` also covers the value
+//! without them, so `git *` covers `git`. A leading `~` or `$HOME`, alone or before a slash, stands for the home directory.
+//!
+//! This module does not know surfaces, verdicts or shells: `*` crosses whatever stands in the value. That a command line with
+//! more than one command is not allowed by `git *` is the business of the judge.
+//!
+//! # Invariants
+//!
+//! * A match takes at most (length of the pattern) × (length of the value) steps.
+//! * A home directory is text: a `*` in its name is no wildcard.
+
+/// A wildcard pattern, ready to match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    text: Box<str>,
+    glob: Glob,
+    /// The pattern without its optional tail ` *`.
+    without_tail: Option<Glob>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Literal,
+    Wildcard,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Char(char),
+    One,
+    Run,
+}
+
+impl Pattern {
+    /// Compiles `text`. Without a `home`, `~` and `$HOME` are plain text.
+    pub fn compile(text: &str, home: Option<&str>) -> Self {
+        let tokens = expand(text, home);
+        let without_tail = tokens
+            .strip_suffix(&[Token::Char(' '), Token::Run])
+            .map(Glob::compile);
+        Self {
+            text: text.into(),
+            glob: Glob::compile(&tokens),
+            without_tail,
+            kind: if tokens.iter().all(|token| matches!(token, Token::Char(_))) {
+                Kind::Literal
+            } else {
+                Kind::Wildcard
+            },
+        }
+    }
+
+    /// A pattern that covers exactly `text`, whatever stands in it.
+    pub fn literal(text: &str) -> Self {
+        let tokens: Vec<Token> = text.chars().map(Token::Char).collect();
+        Self {
+            text: text.into(),
+            glob: Glob::compile(&tokens),
+            without_tail: None,
+            kind: Kind::Literal,
+        }
+    }
+
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the pattern covers one value only.
+    pub fn is_literal(&self) -> bool {
+        self.kind == Kind::Literal
+    }
+
+    /// Whether the pattern covers `value` from its first to its last character.
+    pub fn matches(&self, value: &str) -> bool {
+        self.glob.matches(value)
+            || self
+                .without_tail
+                .as_ref()
+                .is_some_and(|glob| glob.matches(value))
+    }
+}
+
+fn tokens_of(text: &str) -> impl Iterator<Item = Token> + '_ {
+    text.chars().map(|c| match c {
+        '*' => Token::Run,
+        '?' => Token::One,
+        other => Token::Char(other),
+    })
+}
+
+/// Puts the home directory in the place of `~` or `$HOME`, and joins as a path is joined: `.`, `..` and doubled slashes go.
+fn expand(text: &str, home: Option<&str>) -> Vec<Token> {
+    let rest = text
+        .strip_prefix('~')
+        .or_else(|| text.strip_prefix("$HOME"));
+    let (Some(home), Some(rest)) = (home.filter(|home| !home.is_empty()), rest) else {
+        return tokens_of(text).collect();
+    };
+    if rest.is_empty() {
+        return home.chars().map(Token::Char).collect();
+    }
+    let Some(below) = rest.strip_prefix(['/', '\\']) else {
+        return tokens_of(text).collect();
+    };
+    let mut parts: Vec<Vec<Token>> = Vec::new();
+    let steps = home
+        .split('/')
+        .map(|name| (name, name.chars().map(Token::Char).collect::<Vec<_>>()))
+        .chain(
+            below
+                .split('/')
+                .map(|name| (name, tokens_of(name).collect())),
+        );
+    for (name, tokens) in steps {
+        match name {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            _ => parts.push(tokens),
+        }
+    }
+    let mut all = Vec::new();
+    for part in parts {
+        if !all.is_empty() || home.starts_with('/') {
+            all.push(Token::Char('/'));
+        }
+        all.extend(part);
+    }
+    if below.ends_with('/') || all.is_empty() {
+        all.push(Token::Char('/'));
+    }
+    all
+}
+
+/// A pattern cut at its stars.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Glob {
+    /// No star: the value is this piece.
+    Whole(Piece),
+    /// The value begins with `first`, ends with `last`, and has `middle` in this order between them.
+    Parts {
+        first: Piece,
+        middle: Box<[Piece]>,
+        last: Piece,
+    },
+}
+
+impl Glob {
+    fn compile(tokens: &[Token]) -> Self {
+        let mut pieces = tokens
+            .split(|token| *token == Token::Run)
+            .map(Piece::compile);
+        let first = pieces.next().unwrap_or_default();
+        let Some(last) = pieces.next_back() else {
+            return Self::Whole(first);
+        };
+        Self::Parts {
+            first,
+            // Two stars in a row say no more than one.
+            middle: pieces.filter(|piece| !piece.is_empty()).collect(),
+            last,
+        }
+    }
+
+    fn matches(&self, value: &str) -> bool {
+        match self {
+            Self::Whole(piece) => piece.strip_from_start(value) == Some(""),
+            Self::Parts {
+                first,
+                middle,
+                last,
+            } => {
+                let Some(rest) = first.strip_from_start(value) else {
+                    return false;
+                };
+                let Some(mut rest) = last.strip_from_end(rest) else {
+                    return false;
+                };
+                for piece in middle {
+                    // The leftmost place leaves the most room for what follows.
+                    match piece.strip_leftmost(rest) {
+                        Some(behind) => rest = behind,
+                        None => return false,
+                    }
+                }
+                true
+            }
+        }
+    }
+}
+
+/// What stands between two stars.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(Box<str>),
+    /// Characters, of which `None` stands for any one.
+    Mixed(Box<[Option<char>]>),
+}
+
+impl Default for Piece {
+    fn default() -> Self {
+        Self::Text("".into())
+    }
+}
+
+impl Piece {
+    fn compile(tokens: &[Token]) -> Self {
+        let chars: Box<[Option<char>]> = tokens
+            .iter()
+            .map(|token| match token {
+                Token::Char(c) => Some(*c),
+                Token::One | Token::Run => None,
+            })
+            .collect();
+        chars
+            .iter()
+            .copied()
+            .collect::<Option<String>>()
+            .map_or(Self::Mixed(chars), |text| Self::Text(text.into()))
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_empty(),
+            Self::Mixed(chars) => chars.is_empty(),
+        }
+    }
+
+    fn strip_from_start<'v>(&self, value: &'v str) -> Option<&'v str> {
+        match self {
+            Self::Text(text) => value.strip_prefix(&**text),
+            Self::Mixed(chars) => {
+                let mut rest = value.chars();
+                chars
+                    .iter()
+                    .all(|wanted| fits(*wanted, rest.next()))
+                    .then(|| rest.as_str())
+            }
+        }
+    }
+
+    fn strip_from_end<'v>(&self, value: &'v str) -> Option<&'v str> {
+        match self {
+            Self::Text(text) => value.strip_suffix(&**text),
+            Self::Mixed(chars) => {
+                let mut rest = value.chars();
+                chars
+                    .iter()
+                    .rev()
+                    .all(|wanted| fits(*wanted, rest.next_back()))
+                    .then(|| rest.as_str())
+            }
+        }
+    }
+
+    /// What follows the leftmost place at which the piece stands.
+    fn strip_leftmost<'v>(&self, value: &'v str) -> Option<&'v str> {
+        match self {
+            Self::Text(text) => value
+                .find(&**text)
+                .and_then(|at| value.get(at + text.len()..)),
+            Self::Mixed(_) => {
+                let mut rest = value;
+                loop {
+                    if let Some(behind) = self.strip_from_start(rest) {
+                        return Some(behind);
+                    }
+                    let mut chars = rest.chars();
+                    chars.next()?;
+                    rest = chars.as_str();
+                }
+            }
+        }
+    }
+}
+
+fn fits(wanted: Option<char>, found: Option<char>) -> bool {
+    match (wanted, found) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(wanted), Some(found)) => wanted == found,
+    }
+}
