@@ -70,19 +70,14 @@ pub(crate) fn read(fields: &Fields<'_>) -> Vec<ApprovalGrant> {
 }
 
 fn read_current(fields: &Fields<'_>) -> Option<Vec<ApprovalGrant>> {
-    let grants = fields.objects("grants")?;
-    grants
-        .iter()
-        .map(|grant| {
-            let surface = grant
+    fields.each("grants", |grant| {
+        Some(ApprovalGrant {
+            surface: grant
                 .text("surface")
-                .filter(|surface| !surface.is_empty())?;
-            Some(ApprovalGrant {
-                surface,
-                pattern: grant.text("pattern")?,
-            })
+                .filter(|surface| !surface.is_empty())?,
+            pattern: grant.text("pattern")?,
         })
-        .collect()
+    })
 }
 
 /// The shape before 30.0.0: one surface, any number of patterns.

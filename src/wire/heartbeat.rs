@@ -29,7 +29,7 @@ pub struct HeartbeatRelay {
     /// Which process serves, comparable within one boot and pid namespace.
     pub process: ProcessMark,
     /// Asks that wait for a person; for inspection only.
-    pub queued: Option<i64>,
+    pub queued: Option<u64>,
     /// How the session is served; for inspection only.
     pub mode: Option<String>,
     /// Agent name of the session; for inspection only.
@@ -46,9 +46,7 @@ impl Heartbeat {
                 .text("sessionId")
                 .filter(|id| !id.is_empty())
                 .ok_or(Unusable::Field("sessionId"))?,
-            pid: fields
-                .positive_integer("pid")
-                .ok_or(Unusable::Field("pid"))?,
+            pid: fields.process_id("pid").ok_or(Unusable::Field("pid"))?,
             updated_at_ms: fields
                 .finite_number("updatedAt")
                 .ok_or(Unusable::Field("updatedAt"))?,
@@ -86,7 +84,7 @@ impl HeartbeatRelay {
             held: fields.boolean("held").unwrap_or(false),
             public_key: fields.text("publicKey"),
             process: ProcessMark::read(fields),
-            queued: fields.number("queued"),
+            queued: fields.whole_number("queued"),
             mode: fields.text("mode"),
             agent: fields.text("agent"),
         }
@@ -117,7 +115,7 @@ struct RelayOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pid_ns: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queued: Option<i64>,
+    queued: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

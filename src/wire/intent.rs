@@ -71,18 +71,14 @@ impl ForwardedAccessIntent {
 }
 
 fn asking_units(fields: &Fields<'_>) -> Option<Vec<AskingUnit>> {
-    let units = fields
-        .objects("askingUnits")
-        .filter(|units| !units.is_empty())?;
-    units
-        .iter()
-        .map(|unit| {
+    fields
+        .each("askingUnits", |unit| {
             Some(AskingUnit {
                 command: unit.text("command")?,
                 floor: optional(unit, "floor")?,
             })
         })
-        .collect()
+        .filter(|units| !units.is_empty())
 }
 
 /// A text that may be absent, but not malformed.

@@ -5,11 +5,11 @@
 //! the peer: a key that stands twice in one object, at any depth, makes the document unusable (two readers of such a file may
 //! see different values), and so does anything behind the first value.
 //!
-//! It does not know any document; the modules beside it do. It never panics and never recurses deeper than [`MAX_DEPTH`].
+//! It does not know any document; the modules beside it do. It never panics, never recurses deeper than [`MAX_DEPTH`], and
+//! its work grows with the size of a document, not with its depth: the looks at the whole document are single passes.
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserializer as _, MapAccess, SeqAccess, Visitor};
@@ -79,7 +79,7 @@ impl<'a> Document<'a> {
         if !raw.get().starts_with('{') {
             return Err(Malformed::NotAnObject);
         }
-        check_keys(raw)?;
+        check_keys(raw.get())?;
         Fields::read(raw, &self.replaced).ok_or(Malformed::NotAnObject)
     }
 
@@ -121,24 +121,83 @@ fn check_depth(bytes: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Looks into every object below `raw` for a key that stands twice. The depth is bounded by [`check_depth`].
-fn check_keys(raw: &RawValue) -> Result<(), Malformed> {
-    match raw.get().as_bytes().first() {
-        Some(b'{') => {
-            let members = members(raw).map_err(|e| syntax(&e))?;
-            let mut seen = HashSet::with_capacity(members.len());
-            members.iter().try_for_each(|(key, value)| {
-                if !seen.insert(key.as_ref()) {
-                    return Err(Malformed::DuplicateKey(key.to_string()));
+/// Looks for a key that stands twice in one object, in one pass over `text`, which is known to be valid JSON.
+///
+/// The keys of all objects that are open lie on one stack; a closing brace sorts those of its own object, so that equal ones
+/// become neighbours. One set for each object would be an allocation for each pair of braces in a hostile document.
+fn check_keys(text: &str) -> Result<(), Malformed> {
+    let bytes = text.as_bytes();
+    let mut keys: Vec<Cow<'_, str>> = Vec::new();
+    // One entry for each open bracket: where its keys start on the stack, or `None` for an array.
+    let mut open: Vec<Option<usize>> = Vec::new();
+    let (mut at, mut at_key) = (0, false);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                let end = end_of_string(bytes, at);
+                if at_key {
+                    keys.extend(text.get(at..end).and_then(read_key));
                 }
-                check_keys(value)
-            })
+                at = end;
+                continue;
+            }
+            b'{' => {
+                open.push(Some(keys.len()));
+                at_key = true;
+            }
+            b'[' => {
+                open.push(None);
+                at_key = false;
+            }
+            b',' => at_key = matches!(open.last(), Some(Some(_))),
+            b':' => at_key = false,
+            b'}' | b']' => {
+                if let Some(Some(start)) = open.pop() {
+                    let own = keys.get_mut(start..).unwrap_or_default();
+                    own.sort_unstable();
+                    if let Some([key, _]) = own.windows(2).find(|pair| pair.first() == pair.last())
+                    {
+                        return Err(Malformed::DuplicateKey(shortened(key)));
+                    }
+                    keys.truncate(start);
+                }
+            }
+            _ => {}
         }
-        Some(b'[') => elements(raw)
-            .map_err(|e| syntax(&e))?
-            .into_iter()
-            .try_for_each(check_keys),
-        _ => Ok(()),
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Index behind the closing quote of the string that opens at `start`.
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    loop {
+        match bytes.get(at) {
+            Some(b'\\') => at += 2,
+            Some(b'"') | None => return at + 1,
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// Text of a key, quotes and all, that borrows where it holds no escape.
+fn read_key(quoted: &str) -> Option<Cow<'_, str>> {
+    let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str::<Key<'_>>(quoted)
+        .ok()
+        .map(|key| key.0)
+}
+
+/// A key as an error may carry it: a hostile one can be as long as the document.
+fn shortened(key: &str) -> String {
+    const LONGEST: usize = 64;
+    match key.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", key.get(..end).unwrap_or_default()),
+        None => key.to_owned(),
     }
 }
 
@@ -164,7 +223,8 @@ fn members(raw: &RawValue) -> Result<Vec<Member<'_>>, serde_json::Error> {
     serde_json::Deserializer::from_str(raw.get()).deserialize_map(Members)
 }
 
-/// A key that borrows from the document where it holds no escape.
+/// A key that borrows from the document where it holds no escape. It is read as bytes, so that half a surrogate pair in the
+/// key of some unknown member does not cost the whole document; the keys that we know hold none.
 struct Key<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for Key<'de> {
@@ -177,15 +237,18 @@ impl<'de> serde::Deserialize<'de> for Key<'de> {
                 f.write_str("a key")
             }
 
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Borrowed(text)))
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
+                Ok(Key(match std::str::from_utf8(bytes) {
+                    Ok(text) => Cow::Borrowed(text),
+                    Err(_) => Cow::Owned(replace_surrogates(bytes)),
+                }))
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Owned(replace_surrogates(bytes))))
             }
         }
-        deserializer.deserialize_str(KeyVisitor)
+        deserializer.deserialize_bytes(KeyVisitor)
     }
 }
 
@@ -293,19 +356,27 @@ impl<'a> Fields<'a> {
         self.number(key)
     }
 
-    /// A number without a fractional part that is above zero and fits a process id.
-    pub(crate) fn positive_integer(&self, key: &str) -> Option<u32> {
+    /// A number without a fractional part and not below zero. Beyond what a float holds exactly, only digits count.
+    pub(crate) fn whole_number(&self, key: &str) -> Option<u64> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
         let text = self.raw(key)?.get();
-        let float = text.parse::<f64>().ok()?;
-        if float < 1.0 || float > f64::from(u32::MAX) || float.fract() != 0.0 {
-            return None;
+        if let Ok(whole) = text.parse::<u64>() {
+            return Some(whole);
         }
+        let float = text.parse::<f64>().ok()?;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "the range was checked just above"
         )]
-        Some(float as u32)
+        ((0.0..=EXACT).contains(&float) && float.fract() == 0.0).then_some(float as u64)
+    }
+
+    /// A process id: a number without a fractional part, above zero, and within the kernel's own type. A greater one would
+    /// turn negative on its way to a system call, and a negative one addresses a group of processes.
+    pub(crate) fn process_id(&self, key: &str) -> Option<u32> {
+        let whole = self.whole_number(key).filter(|pid| *pid > 0)?;
+        i32::try_from(whole).ok().map(i32::unsigned_abs)
     }
 
     /// A nested object.
@@ -321,11 +392,16 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// An array of objects; one element of another type makes it malformed.
-    pub(crate) fn objects(&self, key: &str) -> Option<Vec<Fields<'a>>> {
+    /// An array of objects, each given to `read`; one that is no object, or that `read` refuses, makes it malformed. Objects
+    /// are taken apart one after the other, so that a long array costs what is kept of it.
+    pub(crate) fn each<T>(
+        &self,
+        key: &str,
+        read: impl Fn(&Fields<'a>) -> Option<T>,
+    ) -> Option<Vec<T>> {
         self.array(key)?
             .into_iter()
-            .map(|raw| Fields::read(raw, self.replaced))
+            .map(|raw| read(&Fields::read(raw, self.replaced)?))
             .collect()
     }
 
@@ -349,8 +425,13 @@ fn read_text(raw: &RawValue, replaced: &Cell<bool>) -> Option<String> {
     // Read as bytes, `serde_json` lets a lone surrogate pass in its three-byte form (ED A0..BF 80..BF).
     let bytes: serde_bytes::ByteBuf = serde_json::from_str(raw.get()).ok()?;
     replaced.set(true);
+    Some(replace_surrogates(&bytes))
+}
+
+/// Text of `bytes`, which are UTF-8 but for surrogates in their three-byte form; each becomes one U+FFFD.
+fn replace_surrogates(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
-    let mut rest: &[u8] = &bytes;
+    let mut rest = bytes;
     while !rest.is_empty() {
         let valid = match std::str::from_utf8(rest) {
             Ok(all) => {
@@ -364,7 +445,7 @@ fn read_text(raw: &RawValue, replaced: &Cell<bool>) -> Option<String> {
         text.push(char::REPLACEMENT_CHARACTER);
         rest = bad.get(3..).unwrap_or_default();
     }
-    Some(text)
+    text
 }
 
 #[cfg(test)]
@@ -409,6 +490,67 @@ mod tests {
         assert_eq!(
             malformed(br#"{"x":[{"y":{"k":1,"k":1}}]}"#),
             Malformed::DuplicateKey("k".into())
+        );
+    }
+
+    #[test]
+    fn the_same_key_in_different_objects_is_no_doubled_key() {
+        with(
+            r#"{"a":{"a":[{"a":"a"},{"a":["a","a",{"a":1}]}]},"b":{"a":",{\"a\":\\"},"c":"b"}"#,
+            |f| assert_eq!(f.text("c").as_deref(), Some("b")),
+        );
+        assert_eq!(
+            malformed(br#"{"a":{"b":{}},"c":[{}],"a":1}"#),
+            Malformed::DuplicateKey("a".into())
+        );
+    }
+
+    #[test]
+    fn an_error_carries_no_key_of_any_length() {
+        let key = "é".repeat(100_000);
+        let Malformed::DuplicateKey(named) =
+            malformed(format!("{{\"{key}\":1,\"{key}\":2}}").as_bytes())
+        else {
+            panic!("not seen as doubled");
+        };
+        assert_eq!(named, format!("{}…", "é".repeat(64)));
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_in_an_unknown_key_costs_nothing() {
+        with(r#"{"\ud83dx":{"\udc00":1},"a":"b"}"#, |f| {
+            assert_eq!(f.text("a").as_deref(), Some("b"));
+            assert!(f.has("\u{fffd}x"));
+        });
+    }
+
+    #[test]
+    fn a_process_id_fits_the_kernel_and_a_count_is_whole() {
+        with(
+            r#"{"max":2147483647,"over":2147483648,"minus_one":4294967295,"float":7.0,"exp":1e1,"zero":0,"half":1.5,
+                "inf":1e400,"big":18446744073709551615,"bigger":18446744073709551616,"text":"7","bool":true}"#,
+            |f| {
+                assert_eq!(f.process_id("max"), Some(2_147_483_647));
+                for key in [
+                    "over",
+                    "minus_one",
+                    "zero",
+                    "half",
+                    "inf",
+                    "big",
+                    "text",
+                    "bool",
+                ] {
+                    assert_eq!(f.process_id(key), None, "{key}");
+                }
+                assert_eq!(f.process_id("float"), Some(7));
+                assert_eq!(f.process_id("exp"), Some(10));
+                assert_eq!(f.whole_number("zero"), Some(0));
+                assert_eq!(f.whole_number("big"), Some(u64::MAX));
+                for key in ["half", "inf", "bigger", "text", "bool"] {
+                    assert_eq!(f.whole_number(key), None, "{key}");
+                }
+            },
         );
     }
 
@@ -458,8 +600,8 @@ mod tests {
                 assert_eq!(f.finite_number("n"), None);
                 assert_eq!(f.number("i"), Some(7));
                 assert_eq!(f.number("s"), None);
-                assert_eq!(f.positive_integer("neg"), None);
-                assert_eq!(f.positive_integer("i"), None);
+                assert_eq!(f.process_id("neg"), None);
+                assert_eq!(f.process_id("i"), None);
                 assert_eq!(f.nullable_text("nul"), Some(None));
                 assert_eq!(f.nullable_text("gone"), None);
                 assert_eq!(f.text("nul"), None);

@@ -82,4 +82,7 @@ pub enum WriteError {
     /// A request for the oldest generation needs a pre-rendered text.
     #[error("a request for generation G1 needs a message")]
     NoMessage,
+    /// The ask came through more sessions than a request carries along.
+    #[error("the ask came through more than {MAX_HOPS} sessions")]
+    TooManyHops,
 }

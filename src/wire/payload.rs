@@ -135,27 +135,19 @@ impl PromptPayload {
         Some(Self {
             kind: PayloadKind::from_name(&fields.text("kind")?)?,
             request: RequestFacts::read(&fields.object("request")?)?,
-            evidence: fields
-                .objects("evidence")?
-                .iter()
-                .map(|entry| {
-                    Some(Evidence {
-                        label: entry.text("label")?,
-                        text: entry.text("text")?,
-                        detail: entry.nullable_text("detail")?,
-                    })
+            evidence: fields.each("evidence", |entry| {
+                Some(Evidence {
+                    label: entry.text("label")?,
+                    text: entry.text("text")?,
+                    detail: entry.nullable_text("detail")?,
                 })
-                .collect::<Option<_>>()?,
-            annotations: fields
-                .objects("annotations")?
-                .iter()
-                .map(|entry| {
-                    Some(Annotation {
-                        source: entry.text("source")?,
-                        text: entry.text("text")?,
-                    })
+            })?,
+            annotations: fields.each("annotations", |entry| {
+                Some(Annotation {
+                    source: entry.text("source")?,
+                    text: entry.text("text")?,
                 })
-                .collect::<Option<_>>()?,
+            })?,
         })
     }
 

@@ -204,8 +204,16 @@ impl ForwardedPermissionRequest {
 
     /// Writes a request file: one line without a newline, in the peer's key order.
     ///
-    /// For [`Generation::G1`] the pre-rendered `message` must be set.
+    /// For [`Generation::G1`] the pre-rendered `message` must be set. A path of more than [`MAX_HOPS`] is refused, for a
+    /// reader would drop it whole.
     pub fn to_json(&self, generation: Generation) -> Result<Vec<u8>, WriteError> {
+        if self
+            .relay
+            .as_ref()
+            .is_some_and(|relay| relay.path.len() > MAX_HOPS)
+        {
+            return Err(WriteError::TooManyHops);
+        }
         let message = match generation {
             Generation::Current => None,
             Generation::G1 => Some(self.message.as_deref().ok_or(WriteError::NoMessage)?),
@@ -278,32 +286,25 @@ impl RequestRelay {
     fn read(fields: &Fields<'_>) -> Self {
         Self {
             held: fields.boolean("held").unwrap_or(false),
-            pid: fields.positive_integer("pid"),
+            pid: fields.process_id("pid"),
             process: ProcessMark::read(fields),
-            timeout_ms: fields
-                .number("timeoutMs")
-                .and_then(|ms| u64::try_from(ms).ok()),
+            timeout_ms: fields.whole_number("timeoutMs"),
             nonce: fields.text("nonce"),
             path: fields
-                .objects("path")
-                .and_then(|hops| read_hops(&hops))
+                .each("path", Hop::read)
+                .filter(|hops| hops.len() <= MAX_HOPS)
                 .unwrap_or_default(),
         }
     }
 }
 
-fn read_hops(hops: &[Fields<'_>]) -> Option<Vec<Hop>> {
-    if hops.len() > MAX_HOPS {
-        return None;
-    }
-    hops.iter()
-        .map(|hop| {
-            Some(Hop {
-                session_id: hop.text("sessionId")?,
-                agent_name: hop.text("agentName")?,
-            })
+impl Hop {
+    fn read(fields: &Fields<'_>) -> Option<Self> {
+        Some(Self {
+            session_id: fields.text("sessionId")?,
+            agent_name: fields.text("agentName")?,
         })
-        .collect()
+    }
 }
 
 #[derive(Serialize)]
