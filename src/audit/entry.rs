@@ -2,13 +2,16 @@
 
 use serde_json::{Map, Value};
 
+use super::line::is_header_key;
 use crate::wire::DecisionSource;
 
-/// One record: an event and its details, in order.
+/// One record: an event and its details, in order. Details are taken as they are; capping, redacting and escaping is the
+/// writer's business.
 #[derive(Debug, Clone, PartialEq)]
+#[must_use]
 pub struct Entry {
-    pub(super) event: &'static str,
-    pub(super) details: Map<String, Value>,
+    event: &'static str,
+    details: Map<String, Value>,
 }
 
 impl Entry {
@@ -20,21 +23,24 @@ impl Entry {
         }
     }
 
-    /// Adds a detail.
-    #[must_use]
+    /// Adds a detail; one of the same name is replaced. A detail may not pose as a part of the header: named like one, it
+    /// becomes `detail_<key>`.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(key.to_owned(), value.into());
+        let key = if is_header_key(key) {
+            format!("detail_{key}")
+        } else {
+            key.to_owned()
+        };
+        self.details.insert(key, value.into());
         self
     }
 
     /// Adds a detail that is written as null where it is unknown.
-    #[must_use]
     pub fn with_opt(self, key: &str, value: Option<impl Into<Value>>) -> Self {
         self.with(key, value.map_or(Value::Null, Into::into))
     }
 
     /// Adds a detail only where it is known.
-    #[must_use]
     pub fn with_known(self, key: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
@@ -43,19 +49,17 @@ impl Entry {
     }
 
     /// Adds all members of `facts`, in their order.
-    #[must_use]
-    pub fn with_facts(mut self, facts: Map<String, Value>) -> Self {
-        self.details.extend(facts);
-        self
+    pub fn with_facts(self, facts: Map<String, Value>) -> Self {
+        facts
+            .into_iter()
+            .fold(self, |entry, (key, value)| entry.with(&key, value))
     }
 
     /// Adds who decided, as `decidedBy`.
-    #[must_use]
     pub fn with_decider(self, source: &DecisionSource) -> Self {
-        self.with(
-            "decidedBy",
-            serde_json::to_value(source).unwrap_or(Value::Null),
-        )
+        // Nothing in a decider can fail to become a value.
+        let value = serde_json::to_value(source).unwrap_or(Value::Null);
+        self.with("decidedBy", value)
     }
 
     /// Name of the event.
@@ -63,8 +67,32 @@ impl Entry {
         self.event
     }
 
-    /// The detail under `key`.
-    pub fn detail(&self, key: &str) -> Option<&Value> {
-        self.details.get(key)
+    /// The details, in order.
+    pub fn details(&self) -> &Map<String, Value> {
+        &self.details
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_keep_their_order_and_never_overwrite_the_header() {
+        let entry = Entry::new("forwarded_permission.denied")
+            .with("requestId", "perm-1")
+            .with_opt("denialReason", None::<String>)
+            .with_known("floor", None::<String>)
+            .with("event", "forwarded_permission.approved")
+            .with_facts(Map::from_iter([("stream".to_owned(), 1.into())]))
+            .with_decider(&DecisionSource::forwarded_from(
+                Some("P".to_owned()),
+                Some(DecisionSource::InfrastructureRead),
+            ));
+        assert_eq!(entry.event(), "forwarded_permission.denied");
+        assert_eq!(
+            Value::Object(entry.details().clone()).to_string(),
+            r#"{"requestId":"perm-1","denialReason":null,"detail_event":"forwarded_permission.approved","detail_stream":1,"decidedBy":{"kind":"forwarded","responderSessionId":"P","decision":{"kind":"infrastructure_read"}}}"#
+        );
     }
 }

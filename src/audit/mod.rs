@@ -1,6 +1,19 @@
-//! The review log: one JSON line for each thing that happened to an ask.
+//! The review log: one JSON line for each thing that happened to an ask, so that later it can be told who allowed what.
+//!
+//! One writer ([`ReviewLog`]), one kind of record ([`Entry`]), one reader ([`read_entries`]). Several processes append to the
+//! same file: each record is one `write` on a descriptor opened for appending, which a local filesystem never mixes with
+//! another. A record that did get cut (a crash, a full disk) costs itself only: writers start a fresh line behind it, the
+//! reader reports the piece and goes on.
+//!
+//! It does not rotate, does not sync to the disk, and does not look into commands for secrets: a command stands there as it
+//! was asked, up to the width of a field.
+//!
+//! Invariants: directories 0700 and the file 0600 from the first byte; a link, or somebody else's file, is refused; no value
+//! under a telling key is written; no written byte is a control or invisible character; what was cut says so, with the length
+//! and digest of the whole; a record that did not get written is an error, never silence.
 
 mod entry;
+mod line;
 mod log;
 mod reader;
 
@@ -14,7 +27,7 @@ pub use reader::{Entries, Record, read_entries};
 /// What went wrong with the review log.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// A directory above the log cannot be made.
+    /// The directory above the log cannot be made.
     #[error("creating the directory {}", path.display())]
     Directory {
         /// The directory.
@@ -30,7 +43,7 @@ pub enum AuditError {
         /// What the system said.
         source: io::Error,
     },
-    /// What lies at the log's path is not ours to write to.
+    /// What lies at the log's path is not ours to use.
     #[error("refusing the review log {}: {reason}", path.display())]
     Refused {
         /// The log.
@@ -38,7 +51,7 @@ pub enum AuditError {
         /// What is wrong with it.
         reason: Refusal,
     },
-    /// A record did not get into the log.
+    /// A record did not get into the log, or not whole.
     #[error("writing to the review log {}", path.display())]
     Write {
         /// The log.

@@ -1,53 +1,542 @@
-//! The plain layout of a payload as labelled lines.
+//! The plain layout of a payload: one fact a line, its label before it.
+//!
+//! It says everything that the payload holds; budgets, colours and frames are for those who draw it. They take the facts in
+//! two parts, because no budget may drop one of the first: [`core_rows`], then [`evidence_rows`].
+//!
+//! Invariants: every text went through [`super::text`]; facts that may span lines (commands, evidence) are indented below
+//! their label, wrapped or not, so no content reaches the column where labels stand; a label that the asker made up is
+//! quoted, so it cannot pass for one of ours; what a model wrote is marked as such.
 
-use crate::wire::{Hop, PromptPayload};
+use std::borrow::Cow;
+
+use super::text;
+use crate::wire::{CommandContext, Hop, PayloadKind, PromptPayload, RequestFacts};
+
+/// Between a label and its text.
+const SEPARATOR: &str = " : ";
+
+/// Widest label column. A longer label is shown whole, but does not push the other texts aside.
+const MAX_LABEL_COLUMNS: usize = 20;
+
+/// Label of what a model wrote.
+const MODEL_LABEL: &str = "model note";
+
+/// Labels that our gates and the peer's give to evidence. Any other label is the asker's own wording.
+const GATE_LABELS: [&str; 7] = [
+    "full command",
+    "input",
+    "resolves to",
+    "working directory",
+    "external path",
+    "read path",
+    "message",
+];
 
 /// One labelled fact, made visible: the first line stands beside the label, the others below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// What it is.
+    /// What it is, visible.
     pub label: String,
     /// The text, visible, at least one line.
     pub lines: Vec<String>,
 }
 
-/// The core facts, in order. No budget drops one of these.
+impl Fact {
+    /// A fact that is one line whatever stands in it: line breaks are escaped.
+    pub fn line(label: &str, untrusted: &str) -> Self {
+        Self::shown(label, text::visible(untrusted).into_owned())
+    }
+
+    /// A fact whose line breaks are kept.
+    pub fn block(label: &str, untrusted: &str) -> Self {
+        Self {
+            label: label.to_owned(),
+            lines: text::lines(untrusted),
+        }
+    }
+
+    /// A fact made of text that is visible already.
+    pub(super) fn shown(label: &str, line: String) -> Self {
+        Self {
+            label: label.to_owned(),
+            lines: vec![line],
+        }
+    }
+}
+
+/// The core facts, in order, with the sessions that the ask came through. No budget drops one of these.
 pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
-    let _ = (payload, path);
-    Vec::new()
+    let request = &payload.request;
+    let requester = &request.requester;
+    let tool = request.tool_name.as_deref();
+    let value_label = value_label(payload);
+    let mut facts = Vec::with_capacity(9);
+
+    if requester.forwarded {
+        let mut line = agent(requester.agent_name.as_deref().unwrap_or_default()).into_owned();
+        if let Some(id) = &requester.session_id {
+            line.push_str(" · session ");
+            line.push_str(&name(id));
+        }
+        facts.push(Fact::shown("subagent", line));
+    } else if let Some(name) = &requester.agent_name {
+        facts.push(Fact::line("agent", name));
+    }
+    if !path.is_empty() {
+        let hops: Vec<String> = path
+            .iter()
+            .map(|hop| format!("{} ({})", agent(&hop.agent_name), name(&hop.session_id)))
+            .collect();
+        facts.push(Fact::shown("through", hops.join(" → ")));
+    }
+    if let Some(tool) = tool {
+        let mut line = name(tool).into_owned();
+        if let Some(alias) = &request.invoked_tool_name {
+            line.push_str(" (invoked as ");
+            line.push_str(&name(alias));
+            line.push(')');
+        }
+        facts.push(Fact::shown("tool", line));
+    }
+    if tool != Some(&request.surface)
+        && request.surface != value_label
+        && !request.surface.is_empty()
+    {
+        facts.push(Fact::line("surface", &request.surface));
+    }
+    if let Some(rule) = &request.matched_pattern {
+        facts.push(Fact::line("rule", rule));
+    }
+    if let Some(spelling) = &request.matched_spelling {
+        facts.push(Fact::line("matched as", spelling));
+    }
+    if !request.value.is_empty() && tool != Some(&request.value) {
+        facts.push(if value_label == "command" {
+            Fact::block(value_label, &request.value)
+        } else {
+            Fact::line(value_label, &request.value)
+        });
+    }
+    if let Some(unit) = &request.executed_unit {
+        facts.push(Fact::block("runs", unit));
+    }
+    if let Some(context) = request.command_context {
+        facts.push(Fact::shown("context", context_name(context).to_owned()));
+    }
+    if holds_hidden(payload, path) {
+        let line = "characters that cannot be seen; they stand as <U+…>".to_owned();
+        facts.push(Fact::shown("caution", line));
+    }
+    facts
 }
 
 /// The evidence, in the payload's order, then what a model wrote, marked as such.
 pub fn evidence_rows(payload: &PromptPayload) -> Vec<Fact> {
-    let _ = payload;
-    Vec::new()
+    let evidence = payload.evidence.iter().map(|entry| {
+        let mut fact = Fact::block(&evidence_label(&entry.label), &entry.text);
+        if let Some(detail) = &entry.detail {
+            let mut detail = text::lines(detail).into_iter();
+            if let (Some(last), Some(first)) = (fact.lines.last_mut(), detail.next()) {
+                last.push_str(" → ");
+                last.push_str(&first);
+            }
+            fact.lines.extend(detail);
+        }
+        fact
+    });
+    let notes = payload.annotations.iter().map(|note| {
+        let mut fact = Fact::block(MODEL_LABEL, &note.text);
+        if let Some(first) = fact.lines.first_mut() {
+            first.insert_str(0, &format!("by {}: ", name(&note.source)));
+        }
+        fact
+    });
+    evidence.chain(notes).collect()
 }
 
 /// Columns of the label column of a layout of `facts`.
-pub fn label_width(facts: &[Fact]) -> usize {
-    let _ = facts;
-    0
+pub fn label_width<'a>(facts: impl IntoIterator<Item = &'a Fact>) -> usize {
+    facts
+        .into_iter()
+        .map(|fact| text::width(&fact.label))
+        .filter(|width| *width <= MAX_LABEL_COLUMNS)
+        .max()
+        .unwrap_or(0)
 }
 
-/// Rows of one fact beside a label column of `label_width`, wrapped to `columns` where given; wrapped text stays right of
-/// the label column.
+/// Rows of one fact beside a label column of `label_width`, wrapped to `columns` where given. Every row but the first is
+/// indented, so what is wrapped never reaches the label column.
 pub fn layout(fact: &Fact, label_width: usize, columns: Option<usize>) -> Vec<String> {
-    let _ = (label_width, columns);
-    fact.lines.clone()
+    let label_columns = text::width(&fact.label);
+    let padding = label_width.saturating_sub(label_columns);
+    let head = format!("{}{:padding$}{SEPARATOR}", fact.label, "");
+    let full_indent = label_width + SEPARATOR.len();
+    let Some(columns) = columns else {
+        let mut lines = fact.lines.iter();
+        let first = lines.next().map(|line| head + line);
+        let others = lines.map(|line| indented(full_indent, line));
+        return first.into_iter().chain(others).collect();
+    };
+    // A label column that takes half of the screen gives way: labels then stand on rows of their own.
+    let wide_enough = full_indent <= columns / 2;
+    let indent = if wide_enough {
+        full_indent
+    } else {
+        2.min(columns / 2)
+    };
+    let wrapped = |line: &str| text::wrap(line, columns - indent);
+    if wide_enough && label_columns <= label_width {
+        let mut rows = fact.lines.iter().flat_map(|line| wrapped(line));
+        let first = rows.next().map(|row| head + &row);
+        let others = rows.map(|row| indented(indent, &row));
+        return first.into_iter().chain(others).collect();
+    }
+    let mut label = wrapped(head.trim_end()).into_iter();
+    let first = label.next();
+    let others = label.chain(fact.lines.iter().flat_map(|line| wrapped(line)));
+    first
+        .into_iter()
+        .chain(others.map(|row| indented(indent, &row)))
+        .collect()
 }
 
-/// All facts of a payload, complete.
+/// All facts of a payload, complete, one row a line.
 pub fn lines(payload: &PromptPayload) -> Vec<String> {
     lines_with_path(payload, &[])
 }
 
-/// All facts of a payload that came through other sessions, complete.
+/// All facts of a payload that came through other sessions, complete, one row a line.
 pub fn lines_with_path(payload: &PromptPayload, path: &[Hop]) -> Vec<String> {
-    let _ = (payload, path);
-    Vec::new()
+    let mut facts = core_rows(payload, path);
+    facts.extend(evidence_rows(payload));
+    rows(&facts)
 }
 
 /// The same facts as one text, for the `message` of the oldest peers.
 pub fn plain_message(payload: &PromptPayload) -> String {
     lines(payload).join("\n")
+}
+
+/// The rows of `facts`, not wrapped.
+fn rows(facts: &[Fact]) -> Vec<String> {
+    let width = label_width(facts);
+    facts
+        .iter()
+        .flat_map(|fact| layout(fact, width, None))
+        .collect()
+}
+
+/// What the value of an ask is.
+pub fn value_label(payload: &PromptPayload) -> &'static str {
+    match payload.kind {
+        PayloadKind::Bash | PayloadKind::BashExternalDirectory => "command",
+        PayloadKind::Mcp => "target",
+        PayloadKind::Tool => "tool",
+        PayloadKind::Path | PayloadKind::ExternalDirectory => "path",
+        PayloadKind::Skill | PayloadKind::SkillRead => "skill",
+        PayloadKind::Forwarded => match payload.request.surface.as_str() {
+            "bash" => "command",
+            "skill" => "skill",
+            _ => "value",
+        },
+    }
+}
+
+/// A context in words.
+pub fn context_name(context: CommandContext) -> &'static str {
+    match context {
+        CommandContext::CommandSubstitution => "command substitution",
+        CommandContext::ProcessSubstitution => "process substitution",
+        CommandContext::Subshell => "subshell",
+    }
+}
+
+fn agent(name: &str) -> Cow<'_, str> {
+    if name.is_empty() {
+        Cow::Borrowed("unknown")
+    } else {
+        self::name(name)
+    }
+}
+
+/// A name that shares its line with words of ours: quoted where it holds anything that could pass for them.
+pub(super) fn name(untrusted: &str) -> Cow<'_, str> {
+    let simple = |character: char| character.is_alphanumeric() || "._-/:@+%~".contains(character);
+    if !untrusted.is_empty() && untrusted.chars().all(simple) {
+        text::visible(untrusted)
+    } else {
+        Cow::Owned(text::quoted(untrusted))
+    }
+}
+
+/// A label that is not one of the gates' is quoted: it is the asker's wording and must not pass for a fact of ours.
+fn evidence_label(label: &str) -> String {
+    if GATE_LABELS.contains(&label) {
+        label.to_owned()
+    } else {
+        text::quoted(label)
+    }
+}
+
+fn indented(indent: usize, line: &str) -> String {
+    if line.is_empty() {
+        String::new()
+    } else {
+        format!("{:indent$}{line}", "")
+    }
+}
+
+fn holds_hidden(payload: &PromptPayload, path: &[Hop]) -> bool {
+    let PromptPayload {
+        kind: _,
+        request:
+            RequestFacts {
+                requester,
+                surface,
+                tool_name,
+                invoked_tool_name,
+                value,
+                matched_pattern,
+                command_context: _,
+                executed_unit,
+                matched_spelling,
+            },
+        evidence,
+        annotations,
+    } = payload;
+    let optional = [
+        &requester.agent_name,
+        &requester.session_id,
+        tool_name,
+        invoked_tool_name,
+        matched_pattern,
+        executed_unit,
+        matched_spelling,
+    ];
+    let evidence = evidence.iter().flat_map(|entry| {
+        [Some(&entry.label), Some(&entry.text), entry.detail.as_ref()]
+            .into_iter()
+            .flatten()
+    });
+    let notes = annotations
+        .iter()
+        .flat_map(|note| [&note.source, &note.text]);
+    let hops = path
+        .iter()
+        .flat_map(|hop| [&hop.session_id, &hop.agent_name]);
+    [surface, value]
+        .into_iter()
+        .chain(optional.into_iter().flatten())
+        .chain(evidence)
+        .chain(notes)
+        .chain(hops)
+        .any(|untrusted| text::has_hidden(untrusted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Annotation, Evidence, Requester};
+
+    fn payload(kind: PayloadKind, surface: &str, tool: Option<&str>, value: &str) -> PromptPayload {
+        let requester = Requester {
+            agent_name: Some("scout".to_owned()),
+            forwarded: true,
+            session_id: Some("c-1".to_owned()),
+        };
+        let mut payload = PromptPayload::degraded(
+            requester,
+            Some(surface.to_owned()),
+            Some(value.to_owned()),
+            None,
+        );
+        payload.kind = kind;
+        payload.request.tool_name = tool.map(str::to_owned);
+        payload
+    }
+
+    fn evidence(label: &str, text: &str, detail: Option<&str>) -> Evidence {
+        Evidence {
+            label: label.to_owned(),
+            text: text.to_owned(),
+            detail: detail.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn all_facts_stand_in_order() {
+        let mut ask = payload(PayloadKind::Bash, "bash", Some("bash"), "rm -rf /t");
+        ask.request.invoked_tool_name = Some("zsh".to_owned());
+        ask.request.matched_pattern = Some("rm *".to_owned());
+        ask.request.executed_unit = Some("rm -rf /t".to_owned());
+        ask.request.command_context = Some(CommandContext::Subshell);
+        ask.evidence = vec![
+            evidence("full command", "cd /t &&\n(rm -rf /t)", None),
+            evidence("working directory", "/w", Some("/real/w")),
+        ];
+        ask.annotations = vec![Annotation {
+            source: "judge".to_owned(),
+            text: "removes a tree\nfor good".to_owned(),
+        }];
+        let path = [Hop {
+            session_id: "m".to_owned(),
+            agent_name: String::new(),
+        }];
+        insta::assert_snapshot!(lines_with_path(&ask, &path).join("\n"), @r#"
+        subagent          : scout · session c-1
+        through           : unknown (m)
+        tool              : bash (invoked as zsh)
+        rule              : rm *
+        command           : rm -rf /t
+        runs              : rm -rf /t
+        context           : subshell
+        full command      : cd /t &&
+                            (rm -rf /t)
+        working directory : /w → /real/w
+        model note        : by judge: removes a tree
+                            for good
+        "#);
+        assert_eq!(plain_message(&ask), lines(&ask).join("\n"));
+    }
+
+    #[test]
+    fn a_fact_that_says_nothing_new_is_left_out() {
+        let ask = payload(PayloadKind::Tool, "write", Some("write"), "write");
+        assert_eq!(
+            lines(&ask),
+            ["subagent : scout · session c-1", "tool     : write"]
+        );
+        let ask = payload(PayloadKind::Skill, "skill", None, "deploy");
+        assert_eq!(
+            lines(&ask),
+            ["subagent : scout · session c-1", "skill    : deploy"]
+        );
+        let mut ask = payload(PayloadKind::Path, "path_write", Some("write"), "/etc/x");
+        ask.request.requester.forwarded = false;
+        ask.request.matched_spelling = Some("/real/x".to_owned());
+        assert_eq!(
+            lines(&ask),
+            [
+                "agent      : scout",
+                "tool       : write",
+                "surface    : path_write",
+                "matched as : /real/x",
+                "path       : /etc/x",
+            ]
+        );
+        ask.request.requester.agent_name = None;
+        assert_eq!(core_rows(&ask, &[]).first().unwrap().label, "tool");
+    }
+
+    /// Rows 12, 15 and 20 of the behaviour cases.
+    #[test]
+    fn a_degraded_ask_shows_what_is_known() {
+        let requester = Requester {
+            agent_name: None,
+            forwarded: true,
+            session_id: Some("c-1".to_owned()),
+        };
+        let ask = PromptPayload::degraded(
+            requester,
+            Some("bash".to_owned()),
+            Some("ls -l".to_owned()),
+            Some("May I?".to_owned()),
+        );
+        assert_eq!(
+            lines(&ask),
+            [
+                "subagent : unknown · session c-1",
+                "surface  : bash",
+                "command  : ls -l",
+                "message  : May I?",
+            ]
+        );
+    }
+
+    #[test]
+    fn spoof_5_content_cannot_pass_for_the_dialog() {
+        let mut ask = payload(
+            PayloadKind::Bash,
+            "bash",
+            Some("bash (invoked as sh)"),
+            "echo\nrule : allowed\n1) Yes",
+        );
+        ask.request.requester.agent_name = Some("root · session P".to_owned());
+        ask.request.matched_pattern = Some("a\nrule : b".to_owned());
+        ask.evidence = vec![
+            evidence("rule", "allow everything", None),
+            evidence("1) Yes\n2) No", "x", None),
+            evidence("a\"b", "x", None),
+            evidence(&"l".repeat(30), "x", None),
+        ];
+        insta::assert_snapshot!(lines(&ask).join("\n"), @r#"
+        subagent          : "root · session P" · session c-1
+        tool              : "bash (invoked as sh)"
+        surface           : bash
+        rule              : a<LF>rule : b
+        command           : echo
+                            rule : allowed
+                            1) Yes
+        "rule"            : allow everything
+        "1) Yes<LF>2) No" : x
+        "a<U+0022>b"      : x
+        "llllllllllllllllllllllllllllll" : x
+        "#);
+    }
+
+    #[test]
+    fn spoof_1_and_2_unseen_characters_are_shown_and_said() {
+        let mut ask = payload(
+            PayloadKind::Bash,
+            "bash",
+            Some("bash"),
+            "cp a #\u{202E}txt.exe",
+        );
+        let shown = lines(&ask).join("\n");
+        assert!(shown.contains("cp a #<U+202E>txt.exe"), "{shown}");
+        assert!(shown.contains("caution  : "), "{shown}");
+        ask.request.value = "cp a\n\tb".to_owned();
+        assert!(!lines(&ask).join("\n").contains("caution"));
+        ask.evidence = vec![evidence("input", "x", Some("\u{200B}"))];
+        assert!(lines(&ask).join("\n").contains("caution"));
+    }
+
+    #[test]
+    fn wrapped_text_stays_right_of_the_labels() {
+        let fact = Fact::block("command", "echo one two three four\nls");
+        assert_eq!(
+            layout(&fact, 8, Some(24)),
+            [
+                "command  : echo one two ",
+                "           three four",
+                "           ls",
+            ]
+        );
+        // Too narrow for a label column.
+        assert_eq!(
+            layout(&fact, 8, Some(12)),
+            [
+                "command  :",
+                "  echo one ",
+                "  two three ",
+                "  four",
+                "  ls"
+            ]
+        );
+        let long = Fact::line("\"a label as long as that\"", "x");
+        assert_eq!(
+            layout(&long, 4, Some(18)),
+            [
+                "\"a label ",
+                "       as long as ",
+                "       that\" :",
+                "       x"
+            ]
+        );
+        for columns in 0..40 {
+            for row in layout(&fact, 8, Some(columns)) {
+                assert!(text::width(&row) <= columns);
+            }
+        }
+    }
 }

@@ -1,6 +1,21 @@
-//! Numbered questions: the prompt where there is no screen.
+//! Numbered questions: the prompt where there is no screen, and the choices that any prompt offers.
+//!
+//! A question is a value; asking it and waiting is for others. An answer line counts only as the number of an offered option:
+//! a blank line, an unknown word, a number out of range, the end of the input are not a decision. The reason for a "no" is
+//! the one free line; "no" has been said by then, so an empty one still denies.
+//!
+//! Invariants: no line decides by default; a grant is listed whole before it can be chosen; whoever asks cannot write text
+//! that stands where an option stands (see [`super::dialog`]).
 
-use crate::wire::{ApprovalGrant, Decision, GrantWidth, Hop, PromptPayload, UserSurface};
+use super::dialog::{self, Fact};
+use super::text;
+use crate::wire::{
+    ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop,
+    PromptPayload, UserSurface, proven_direction,
+};
+
+/// Most UTF-16 units of a pattern or a name in the label of an option. The facts above have it whole.
+const MAX_LABEL_UNITS: usize = 60;
 
 /// What a person chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +31,7 @@ pub enum Choice {
     },
     /// No.
     Deny,
-    /// No, and why; never blank.
+    /// No, and why.
     DenyWithReason(String),
 }
 
@@ -32,19 +47,31 @@ pub enum GrantScope {
 impl Choice {
     /// The decision that this choice is, credited to a person on the surface `via`.
     pub fn decision(self, via: UserSurface) -> Decision {
-        let _ = via;
-        Decision::unavailable("no choice")
+        let decided_by = DecisionSource::User { via };
+        match self {
+            Self::Once => Decision::approved(decided_by),
+            Self::Session { scope, width } => Decision {
+                state: match scope {
+                    GrantScope::Requester => DecisionState::ApprovedForSession,
+                    GrantScope::ServingSession => DecisionState::ApprovedForServingSession,
+                },
+                width,
+                ..Decision::approved(decided_by)
+            },
+            Self::Deny => Decision::denied(None, decided_by),
+            Self::DenyWithReason(reason) => Decision::denied(Some(reason), decided_by),
+        }
     }
 }
 
-/// What stands in one option.
+/// What an option means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
-    /// Settles the ask.
+    /// It settles the ask.
     Choose(Choice),
-    /// Leads to the question of the grant's scope.
+    /// It leads to the question of the grant's scope.
     AskScope(GrantWidth),
-    /// Leads to the question for a reason.
+    /// It leads to the question for a reason.
     AskReason,
 }
 
@@ -74,13 +101,23 @@ pub struct Question {
     /// What is asked.
     pub step: Step,
     /// First line.
-    pub title: String,
-    /// The facts, visible and complete.
-    pub lines: Vec<String>,
+    pub title: &'static str,
+    /// The core facts, with what a grant would cover; no budget drops one.
+    pub core: Vec<Fact>,
+    /// The evidence, whole.
+    pub evidence: Vec<Fact>,
     /// How many further asks wait.
     pub waiting: usize,
     /// The options in order; empty for a free line.
     pub options: Vec<QuestionOption>,
+    /// The options of the question of scope, for either width; empty where it is not asked.
+    scopes: Vec<ScopeLabel>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ScopeLabel {
+    scope: GrantScope,
+    label: String,
 }
 
 /// Everything that a question is made of.
@@ -92,12 +129,15 @@ pub struct Ask<'a> {
     pub path: &'a [Hop],
     /// What the requester suggests to grant.
     pub grants: &'a [ApprovalGrant],
+    /// Where the requester stands, where known.
+    pub directory: Option<&'a str>,
     /// How many further asks wait.
     pub waiting: usize,
 }
 
 /// What a line of input is, as an answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub enum Answer {
     /// It settles the ask.
     Chosen(Choice),
@@ -114,31 +154,487 @@ pub enum NotAChoice {
     Blank,
     /// Not one of the offered numbers.
     Unknown,
-    /// The input has ended.
+    /// The input has ended: nobody is there.
     EndOfInput,
 }
 
 impl Question {
     /// The first question about an ask.
     pub fn decide(ask: &Ask<'_>) -> Self {
-        let _ = ask;
+        let requester = &ask.payload.request.requester;
+        let mut core = dialog::core_rows(ask.payload, ask.path);
+        if let Some(directory) = ask.directory {
+            core.push(Fact::line("directory", directory));
+        }
+        core.extend(ask.grants.iter().map(|grant| {
+            let line = format!(
+                "{} {}",
+                dialog::name(&grant.surface),
+                text::quoted(&grant.pattern)
+            );
+            Fact::shown("session grant", line)
+        }));
+        let scopes = if requester.forwarded && !ask.grants.is_empty() {
+            scope_labels(requester.agent_name.as_deref(), ask.grants)
+        } else {
+            Vec::new()
+        };
+        let session = |width| {
+            if scopes.is_empty() {
+                Meaning::Choose(Choice::Session {
+                    scope: GrantScope::Requester,
+                    width,
+                })
+            } else {
+                Meaning::AskScope(width)
+            }
+        };
+        let mut options = vec![
+            option("Yes", Meaning::Choose(Choice::Once)),
+            option(
+                session_label(ask.grants, GrantWidth::Proven),
+                session(GrantWidth::Proven),
+            ),
+        ];
+        if proven_direction(ask.grants).is_some() {
+            options.push(option(
+                session_label(ask.grants, GrantWidth::Family),
+                session(GrantWidth::Family),
+            ));
+        }
+        options.push(option("No", Meaning::Choose(Choice::Deny)));
+        options.push(option("No, provide reason", Meaning::AskReason));
         Self {
             step: Step::Decide,
-            title: String::new(),
-            lines: Vec::new(),
-            waiting: 0,
-            options: Vec::new(),
+            title: if requester.forwarded {
+                "Permission Required (Subagent)"
+            } else {
+                "Permission Required"
+            },
+            core,
+            evidence: dialog::evidence_rows(ask.payload),
+            waiting: ask.waiting,
+            options,
+            scopes,
         }
     }
 
-    /// The question as text, one line after the other.
-    pub fn text(&self) -> String {
-        String::new()
+    /// The question for whom a grant of this width holds.
+    fn scope(&self, width: GrantWidth) -> Self {
+        Self {
+            step: Step::Scope,
+            title: "Grant for whom?",
+            options: self
+                .scopes
+                .iter()
+                .map(|ScopeLabel { scope, label }| {
+                    option(
+                        label,
+                        Meaning::Choose(Choice::Session {
+                            scope: *scope,
+                            width,
+                        }),
+                    )
+                })
+                .collect(),
+            ..self.without_facts()
+        }
+    }
+
+    /// The question why not.
+    fn reason(&self) -> Self {
+        Self {
+            step: Step::Reason,
+            title: "Reason for the denial (empty for none):",
+            ..self.without_facts()
+        }
+    }
+
+    /// Facts are said once, with the first question.
+    fn without_facts(&self) -> Self {
+        Self {
+            step: self.step,
+            title: self.title,
+            core: Vec::new(),
+            evidence: Vec::new(),
+            waiting: 0,
+            options: Vec::new(),
+            scopes: Vec::new(),
+        }
+    }
+
+    /// The facts as rows of at most `columns` columns where given, core first.
+    pub fn lines(&self, columns: Option<usize>) -> Vec<String> {
+        let facts: Vec<&Fact> = self.core.iter().chain(&self.evidence).collect();
+        let width = dialog::label_width(facts.iter().copied());
+        facts
+            .iter()
+            .flat_map(|fact| dialog::layout(fact, width, columns))
+            .collect()
+    }
+
+    /// The question as text, every line ended. Give `columns` where it goes to a terminal: what the terminal itself wraps
+    /// would reach the column where labels and options stand.
+    pub fn text(&self, columns: Option<usize>) -> String {
+        let mut lines = vec![self.title.to_owned()];
+        lines.extend(self.lines(columns));
+        if self.waiting > 0 {
+            lines.push(format!("waiting: {} more", self.waiting));
+        }
+        let options = (1_usize..).zip(&self.options);
+        lines.extend(options.map(|(number, option)| format!("  {number}) {}", option.label)));
+        lines.iter().flat_map(|line| [line, "\n"]).collect()
+    }
+
+    /// What choosing the option at `index`, from 0, leads to.
+    pub fn choose(&self, index: usize) -> Answer {
+        match self.options.get(index).map(|option| &option.meaning) {
+            Some(Meaning::Choose(choice)) => Answer::Chosen(choice.clone()),
+            Some(Meaning::AskScope(width)) => Answer::Next(self.scope(*width)),
+            Some(Meaning::AskReason) => Answer::Next(self.reason()),
+            None => Answer::NotAChoice(NotAChoice::Unknown),
+        }
     }
 }
 
-/// Reads `line`, or the end of the input, as an answer to `question`.
+/// Reads `line`, or the end of the input where there is none, as an answer to `question`.
 pub fn parse_choice(line: Option<&str>, question: &Question) -> Answer {
-    let _ = (line, question);
-    Answer::NotAChoice(NotAChoice::Unknown)
+    let line = line.map(str::trim);
+    if question.step == Step::Reason {
+        // The person has said no already; only why is missing.
+        return Answer::Chosen(match line {
+            None | Some("") => Choice::Deny,
+            Some(reason) => Choice::DenyWithReason(reason.to_owned()),
+        });
+    }
+    let Some(line) = line else {
+        return Answer::NotAChoice(NotAChoice::EndOfInput);
+    };
+    if line.is_empty() {
+        return Answer::NotAChoice(NotAChoice::Blank);
+    }
+    match number(line).and_then(|number| number.checked_sub(1)) {
+        Some(index) => question.choose(index),
+        None => Answer::NotAChoice(NotAChoice::Unknown),
+    }
+}
+
+/// The number that a line is, as an option shows it: digits without a sign or a leading zero, perhaps with its bracket.
+fn number(line: &str) -> Option<usize> {
+    let digits = line.strip_suffix(')').unwrap_or(line);
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+    plain.then(|| digits.parse().ok())?
+}
+
+fn option(label: impl Into<String>, meaning: Meaning) -> QuestionOption {
+    QuestionOption {
+        label: label.into(),
+        meaning,
+    }
+}
+
+/// The label of the session option: what exactly would be granted, where the requester suggests something.
+fn session_label(grants: &[ApprovalGrant], width: GrantWidth) -> String {
+    let what = match (proven_direction(grants), width) {
+        _ if grants.is_empty() => return "Yes, for this session".to_owned(),
+        (None, _) => family_and_target(grants),
+        (Some(_), GrantWidth::Family) => format!("reading and writing {}", target(grants)),
+        (Some(Direction::Read), GrantWidth::Proven) => format!("reading {}", target(grants)),
+        (Some(Direction::Write), GrantWidth::Proven) => format!("writing {}", target(grants)),
+    };
+    format!("Yes, for this session: {what}")
+}
+
+fn scope_labels(agent_name: Option<&str>, grants: &[ApprovalGrant]) -> Vec<ScopeLabel> {
+    let requester = match agent_name.filter(|name| !name.is_empty()) {
+        Some(name) => {
+            let name = text::clip_utf16(name, MAX_LABEL_UNITS);
+            format!("This subagent only ({})", dialog::name(&name))
+        }
+        None => "This subagent only".to_owned(),
+    };
+    let whole = format!(
+        "The whole session, parent and all subagents: {}",
+        family_and_target(grants)
+    );
+    vec![
+        ScopeLabel {
+            scope: GrantScope::Requester,
+            label: requester,
+        },
+        ScopeLabel {
+            scope: GrantScope::ServingSession,
+            label: whole,
+        },
+    ]
+}
+
+/// The surfaces of the grants, as families, and what they cover.
+fn family_and_target(grants: &[ApprovalGrant]) -> String {
+    let mut families: Vec<&str> = grants
+        .iter()
+        .map(|grant| GrantWidth::Family.surface(&grant.surface))
+        .collect();
+    families.sort_unstable();
+    families.dedup();
+    let families: Vec<_> = families
+        .into_iter()
+        .map(|family| dialog::name(&text::clip_utf16(family, MAX_LABEL_UNITS)).into_owned())
+        .collect();
+    match grants {
+        [grant] => format!("{} {}", families.join(", "), pattern(grant)),
+        _ => format!("{}, {} patterns", families.join(", "), grants.len()),
+    }
+}
+
+fn target(grants: &[ApprovalGrant]) -> String {
+    match grants {
+        [grant] => pattern(grant),
+        _ => format!("{} paths", grants.len()),
+    }
+}
+
+fn pattern(grant: &ApprovalGrant) -> String {
+    text::quoted(&text::clip_utf16(&grant.pattern, MAX_LABEL_UNITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Requester;
+
+    fn payload(forwarded: bool) -> PromptPayload {
+        let mut payload = PromptPayload::degraded(
+            Requester {
+                agent_name: Some("scout".to_owned()),
+                forwarded,
+                session_id: Some("c-1".to_owned()),
+            },
+            Some("path_read".to_owned()),
+            Some("/d/x".to_owned()),
+            None,
+        );
+        payload.kind = crate::wire::PayloadKind::Path;
+        payload.request.tool_name = Some("read".to_owned());
+        payload
+    }
+
+    fn grant(surface: &str, pattern: &str) -> ApprovalGrant {
+        ApprovalGrant {
+            surface: surface.to_owned(),
+            pattern: pattern.to_owned(),
+        }
+    }
+
+    fn decide(payload: &PromptPayload, grants: &[ApprovalGrant]) -> Question {
+        Question::decide(&Ask {
+            payload,
+            path: &[],
+            grants,
+            directory: Some("/w"),
+            waiting: 2,
+        })
+    }
+
+    fn next(answer: Answer) -> Question {
+        let Answer::Next(question) = answer else {
+            panic!("{answer:?}")
+        };
+        question
+    }
+
+    #[test]
+    fn a_question_shows_facts_grants_and_numbered_options() {
+        let question = decide(&payload(true), &[grant("path_read", "/d/*")]);
+        insta::assert_snapshot!(question.text(None), @r#"
+        Permission Required (Subagent)
+        subagent      : scout · session c-1
+        tool          : read
+        surface       : path_read
+        path          : /d/x
+        directory     : /w
+        session grant : path_read "/d/*"
+        waiting: 2 more
+          1) Yes
+          2) Yes, for this session: reading "/d/*"
+          3) Yes, for this session: reading and writing "/d/*"
+          4) No
+          5) No, provide reason
+        "#);
+        let scope = next(parse_choice(Some(" 3) "), &question));
+        insta::assert_snapshot!(scope.text(Some(40)), @r#"
+        Grant for whom?
+          1) This subagent only (scout)
+          2) The whole session, parent and all subagents: path "/d/*"
+        "#);
+        assert_eq!(
+            parse_choice(Some("2"), &scope),
+            Answer::Chosen(Choice::Session {
+                scope: GrantScope::ServingSession,
+                width: GrantWidth::Family,
+            })
+        );
+    }
+
+    #[test]
+    fn without_grants_there_is_nothing_to_scope() {
+        let mut ask = payload(true);
+        ask.request.requester.agent_name = None;
+        let question = decide(&ask, &[]);
+        let labels: Vec<_> = question
+            .options
+            .iter()
+            .map(|option| option.label.as_str())
+            .collect();
+        assert_eq!(
+            labels,
+            ["Yes", "Yes, for this session", "No", "No, provide reason"]
+        );
+        let session = Choice::Session {
+            scope: GrantScope::Requester,
+            width: GrantWidth::Proven,
+        };
+        assert_eq!(
+            parse_choice(Some("2"), &question),
+            Answer::Chosen(session.clone())
+        );
+        // A local ask has one session only.
+        let question = decide(&payload(false), &[grant("bash", "git *")]);
+        assert_eq!(question.title, "Permission Required");
+        assert_eq!(parse_choice(Some("2"), &question), Answer::Chosen(session));
+    }
+
+    #[test]
+    fn labels_say_what_is_granted() {
+        for (grants, label) in [
+            (
+                vec![grant("bash", "git *")],
+                "Yes, for this session: bash \"git *\"",
+            ),
+            (
+                vec![grant("bash", "a"), grant("external_directory_read", "b")],
+                "Yes, for this session: bash, external_directory, 2 patterns",
+            ),
+            (
+                vec![grant("path_write", "a"), grant("write", "b")],
+                "Yes, for this session: writing 2 paths",
+            ),
+            (
+                vec![grant("bash", "a\"\n2) No")],
+                "Yes, for this session: bash \"a<U+0022><LF>2) No\"",
+            ),
+        ] {
+            let question = decide(&payload(true), &grants);
+            assert_eq!(question.options[1].label, label);
+            let listed = question
+                .core
+                .iter()
+                .filter(|fact| fact.label == "session grant");
+            assert_eq!(listed.count(), grants.len());
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_of_an_option_decides_nothing() {
+        let question = decide(&payload(true), &[grant("bash", "git *")]);
+        let scope = next(parse_choice(Some("2"), &question));
+        for question in [&question, &scope] {
+            for (line, why) in [
+                (None, NotAChoice::EndOfInput),
+                (Some(""), NotAChoice::Blank),
+                (Some(" \t\r\n"), NotAChoice::Blank),
+            ] {
+                assert_eq!(parse_choice(line, question), Answer::NotAChoice(why));
+            }
+            for line in [
+                "y",
+                "yes",
+                "Yes",
+                "0",
+                "01",
+                "+1",
+                "-1",
+                "1 2",
+                "1.",
+                "6",
+                "1))",
+                ")",
+                "１",
+                "99999999999999999999",
+            ] {
+                let answer = parse_choice(Some(line), question);
+                assert_eq!(answer, Answer::NotAChoice(NotAChoice::Unknown), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_no_stands_with_or_without_its_reason() {
+        let question = decide(&payload(true), &[]);
+        assert_eq!(
+            parse_choice(Some("3"), &question),
+            Answer::Chosen(Choice::Deny)
+        );
+        let reason = next(parse_choice(Some("4"), &question));
+        assert_eq!(
+            reason.text(None),
+            "Reason for the denial (empty for none):\n"
+        );
+        assert_eq!(
+            parse_choice(Some(" "), &reason),
+            Answer::Chosen(Choice::Deny)
+        );
+        assert_eq!(parse_choice(None, &reason), Answer::Chosen(Choice::Deny));
+        assert_eq!(
+            parse_choice(Some("1\n"), &reason),
+            Answer::Chosen(Choice::DenyWithReason("1".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_choice_is_credited_to_the_person() {
+        let via = UserSurface::Select;
+        let session = |scope| Choice::Session {
+            scope,
+            width: GrantWidth::Family,
+        };
+        for (choice, state, reason, width) in [
+            (
+                Choice::Once,
+                DecisionState::Approved,
+                None,
+                GrantWidth::Proven,
+            ),
+            (
+                session(GrantScope::Requester),
+                DecisionState::ApprovedForSession,
+                None,
+                GrantWidth::Family,
+            ),
+            (
+                session(GrantScope::ServingSession),
+                DecisionState::ApprovedForServingSession,
+                None,
+                GrantWidth::Family,
+            ),
+            (
+                Choice::Deny,
+                DecisionState::Denied,
+                None,
+                GrantWidth::Proven,
+            ),
+            (
+                Choice::DenyWithReason("no".to_owned()),
+                DecisionState::DeniedWithReason,
+                Some("no"),
+                GrantWidth::Proven,
+            ),
+        ] {
+            let decision = choice.decision(via);
+            assert_eq!(decision.state, state);
+            assert_eq!(decision.denial_reason.as_deref(), reason);
+            assert_eq!(decision.width, width);
+            assert_eq!(decision.decided_by, DecisionSource::User { via });
+        }
+    }
 }

@@ -47,6 +47,11 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// `text` on one line in double quotes, visible; a quote within it is escaped, so it cannot end the quotation.
+pub fn quoted(text: &str) -> String {
+    format!("\"{}\"", visible(text).replace('"', "<U+0022>"))
+}
+
 /// Whether `text` holds anything that a reader could not have seen. Line breaks and tabs are layout and do not count, nor does
 /// text that merely reads like an escape.
 pub fn has_hidden(text: &str) -> bool {
@@ -76,17 +81,17 @@ pub fn is_hidden(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();
     }
-    match character.general_category() {
+    matches!(
+        character.general_category(),
         GeneralCategory::Control
-        | GeneralCategory::Format
-        | GeneralCategory::LineSeparator
-        | GeneralCategory::ParagraphSeparator
-        | GeneralCategory::SpaceSeparator
-        | GeneralCategory::PrivateUse
-        | GeneralCategory::Surrogate
-        | GeneralCategory::Unassigned => true,
-        _ => has_no_form(character),
-    }
+            | GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+            | GeneralCategory::SpaceSeparator
+            | GeneralCategory::PrivateUse
+            | GeneralCategory::Surrogate
+            | GeneralCategory::Unassigned
+    ) || has_no_form(character)
 }
 
 /// Letters, marks and symbols by their category, but drawn as nothing, or not drawn alike by any two terminals.
@@ -382,11 +387,11 @@ fn combines(character: char) -> bool {
 
 /// Whether the emoji selector behind `base` makes a difference that is seen. Behind a digit it does so only within a keycap.
 fn selector_changes(base: char, behind: &str) -> bool {
-    match base.emoji_status() {
-        EmojiStatus::EmojiOther | EmojiStatus::EmojiModifierBase => true,
-        EmojiStatus::EmojiOtherAndEmojiComponent => behind.starts_with(KEYCAP),
-        _ => false,
-    }
+    let status = base.emoji_status();
+    matches!(
+        status,
+        EmojiStatus::EmojiOther | EmojiStatus::EmojiModifierBase
+    ) || (matches!(status, EmojiStatus::EmojiOtherAndEmojiComponent) && behind.starts_with(KEYCAP))
 }
 
 /// Vowels and finals of Hangul in their conjoining form: without a syllable before them they take no column.

@@ -1,0 +1,492 @@
+//! How a record becomes a line: header first, then the details; capped, redacted, escaped.
+//!
+//! Every text has at most a given number of UTF-16 units. Where a detail itself was cut, a sibling `<key>_cut` gives the
+//! length, the digest and the tail of the whole, so that the record still proves what was allowed. A value under a key that
+//! names a secret is replaced whole, and nothing about it is told. Characters that cannot be seen are written as JSON escapes:
+//! the line reads the same to a program, and harms no terminal.
+//!
+//! It does not look at values to find secrets, and does not cut or redact the header.
+
+use std::io;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+use serde_json::ser::Formatter;
+
+use super::Entry;
+use crate::presentation::text;
+
+/// Keys of the header, in order.
+const HEADER: [&str; 4] = ["timestamp", "extension", "stream", "event"];
+
+/// How every line starts; no text within a line contains it, for its quotes would be escaped there.
+pub(super) const LINE_START: &[u8] = br#"{"timestamp":""#;
+
+/// What stands for the value of a telling key.
+const REDACTED: &str = "[redacted]";
+
+/// Deepest nesting of a detail that is written.
+const MAX_DEPTH: usize = 64;
+
+/// Most UTF-16 units of the tail of a cut text.
+const TAIL_UNITS: usize = 64;
+
+/// Whether a key is one of the header's.
+pub(super) fn is_header_key(key: &str) -> bool {
+    HEADER.contains(&key)
+}
+
+/// Appends the line of `entry`, with its newline, to `out`.
+pub(super) fn write(
+    out: &mut Vec<u8>,
+    at_ms: i64,
+    entry: &Entry,
+    max_units: usize,
+) -> serde_json::Result<()> {
+    let line = Line {
+        timestamp: timestamp(at_ms),
+        entry,
+        max_units,
+    };
+    line.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut *out, Escaping,
+    ))?;
+    out.push(b'\n');
+    Ok(())
+}
+
+/// ISO 8601 in UTC with milliseconds. A time that no calendar has becomes the nearest that one has.
+fn timestamp(at_ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or(if at_ms < 0 {
+        jiff::Timestamp::MIN
+    } else {
+        jiff::Timestamp::MAX
+    });
+    format!("{at:.3}")
+}
+
+struct Line<'a> {
+    timestamp: String,
+    entry: &'a Entry,
+    max_units: usize,
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let details = self.entry.details();
+        let mut map = serializer.serialize_map(None)?;
+        let header = [
+            self.timestamp.as_str(),
+            "askrelay",
+            "review",
+            self.entry.event(),
+        ];
+        for (key, value) in HEADER.iter().zip(header) {
+            map.serialize_entry(key, value)?;
+        }
+        for (key, value) in details {
+            let member = Member {
+                key,
+                value,
+                max_units: self.max_units,
+                depth: 0,
+            };
+            map.serialize_entry(key, &member)?;
+            if let (Value::String(whole), false) = (value, is_telling(key))
+                && text::clip_point(whole, self.max_units).is_some()
+            {
+                let key = format!("{key}_cut");
+                if !details.contains_key(&key) {
+                    let cut = Cut {
+                        whole,
+                        max_units: self.max_units,
+                    };
+                    map.serialize_entry(&key, &cut)?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+/// A member of an object: redacted where its key tells to.
+struct Member<'a> {
+    key: &'a str,
+    value: &'a Value,
+    max_units: usize,
+    depth: usize,
+}
+
+impl Serialize for Member<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !self.value.is_null() && is_telling(self.key) {
+            return serializer.serialize_str(REDACTED);
+        }
+        Capped {
+            value: self.value,
+            max_units: self.max_units,
+            depth: self.depth,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// A value in which every text is capped.
+struct Capped<'a> {
+    value: &'a Value,
+    max_units: usize,
+    depth: usize,
+}
+
+impl Serialize for Capped<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (max_units, depth) = (self.max_units, self.depth + 1);
+        match self.value {
+            Value::String(text) => serializer.serialize_str(&text::clip_utf16(text, max_units)),
+            Value::Array(_) | Value::Object(_) if depth > MAX_DEPTH => {
+                serializer.serialize_str("…")
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(|value| Capped {
+                value,
+                max_units,
+                depth,
+            })),
+            Value::Object(members) => serializer.collect_map(members.iter().map(|(key, value)| {
+                let member = Member {
+                    key,
+                    value,
+                    max_units,
+                    depth,
+                };
+                (key, member)
+            })),
+            plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => {
+                plain.serialize(serializer)
+            }
+        }
+    }
+}
+
+/// What a cut left out of a text.
+struct Cut<'a> {
+    whole: &'a str,
+    max_units: usize,
+}
+
+impl Serialize for Cut<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digest = blake3::hash(self.whole.as_bytes()).to_hex();
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("units", &text::utf16_len(self.whole))?;
+        map.serialize_entry("blake3", digest.as_str())?;
+        map.serialize_entry("tail", tail(self.whole, self.max_units.min(TAIL_UNITS)))?;
+        map.end()
+    }
+}
+
+/// The last characters of `text`, of at most `units` UTF-16 units.
+fn tail(text: &str, units: usize) -> &str {
+    let mut taken = 0;
+    let mut start = text.len();
+    for (at, character) in text.char_indices().rev() {
+        taken += character.len_utf16();
+        if taken > units {
+            break;
+        }
+        start = at;
+    }
+    text.get(start..).unwrap_or_default()
+}
+
+/// Whether a key tells that its value is a secret, by the peer's rules: a telling word anywhere, `key` or `keys` as a word of
+/// its own, or `Key` or `Keys` as the last word of a camel-case name.
+fn is_telling(key: &str) -> bool {
+    let bytes = key.as_bytes();
+    (0..bytes.len()).any(|at| {
+        let (before, rest) = bytes.split_at(at);
+        let Some(first) = rest.first() else {
+            return false;
+        };
+        match first.to_ascii_lowercase() {
+            b'a' => begins(rest, "authorization") || begins_joined(rest, "api", "key"),
+            b'c' => begins(rest, "credential") || begins(rest, "cookie"),
+            b'p' => {
+                begins(rest, "password")
+                    || begins(rest, "passwd")
+                    || begins_joined(rest, "private", "key")
+            }
+            b's' => begins(rest, "secret"),
+            b't' => begins(rest, "token"),
+            b'k' => begins(rest, "key") && is_key_word(before, rest),
+            _ => false,
+        }
+    })
+}
+
+/// Whether the `key` at the start of `rest` is a word of its own behind `before`.
+fn is_key_word(before: &[u8], rest: &[u8]) -> bool {
+    let Some(behind) = rest.get(3..) else {
+        return false;
+    };
+    let behind = behind
+        .strip_prefix(b"s")
+        .or(behind.strip_prefix(b"S"))
+        .unwrap_or(behind);
+    let bounded = matches!(before.last(), None | Some(b'-' | b'_'))
+        && matches!(behind.first(), None | Some(b'-' | b'_'));
+    let camel_tail = matches!(rest, b"Key" | b"Keys")
+        && before
+            .last()
+            .is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    bounded || camel_tail
+}
+
+fn begins(text: &[u8], word: &str) -> bool {
+    text.get(..word.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Two words, with at most one `-` or `_` between them.
+fn begins_joined(text: &[u8], first: &str, second: &str) -> bool {
+    if !begins(text, first) {
+        return false;
+    }
+    let rest = text.get(first.len()..).unwrap_or_default();
+    let joint = rest.strip_prefix(b"-").or(rest.strip_prefix(b"_"));
+    begins(joint.unwrap_or(rest), second)
+}
+
+/// Compact JSON in which nothing that cannot be seen stands as itself.
+struct Escaping;
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()>
+    where
+        W: ?Sized + io::Write,
+    {
+        let mut rest = fragment;
+        // The serialiser has dealt with C0, quotes and backslashes.
+        while let Some(at) = rest.find(|character| character > '~' && text::is_hidden(character)) {
+            let (plain, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
+            writer.write_all(plain.as_bytes())?;
+            let mut characters = from.chars();
+            if let Some(hidden) = characters.next() {
+                for unit in hidden.encode_utf16(&mut [0; 2]) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+            }
+            rest = characters.as_str();
+        }
+        writer.write_all(rest.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const AT: i64 = 1_798_700_000_123;
+
+    fn line_of(details: Value, max_units: usize) -> String {
+        let Value::Object(details) = details else {
+            panic!("details are an object")
+        };
+        let mut out = Vec::new();
+        write(
+            &mut out,
+            AT,
+            &Entry::new("x.y").with_facts(details),
+            max_units,
+        )
+        .unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn details_of(details: Value, max_units: usize) -> Value {
+        let mut line: serde_json::Map<String, Value> =
+            serde_json::from_str(&line_of(details, max_units)).unwrap();
+        for key in HEADER {
+            assert!(line.shift_remove(key).is_some());
+        }
+        Value::Object(line)
+    }
+
+    #[test]
+    fn the_header_comes_first() {
+        assert_eq!(
+            line_of(
+                json!({"requestId": "r", "event": "z", "n": 1.5, "b": true}),
+                1000
+            ),
+            "{\"timestamp\":\"2026-12-31T06:53:20.123Z\",\"extension\":\"askrelay\",\"stream\":\"review\",\
+             \"event\":\"x.y\",\"requestId\":\"r\",\"detail_event\":\"z\",\"n\":1.5,\"b\":true}\n"
+        );
+        assert!(line_of(json!({}), 1).as_bytes().starts_with(LINE_START));
+    }
+
+    #[test]
+    fn a_time_without_a_date_is_still_a_line() {
+        for (at, year) in [
+            (i64::MIN, "-009999-"),
+            (i64::MAX, "9999-"),
+            (0, "1970-01-01T00:00:00.000Z"),
+        ] {
+            assert!(timestamp(at).starts_with(year), "{}", timestamp(at));
+        }
+    }
+
+    /// Row 64 of the behaviour cases, and AUDIT-4.
+    #[test]
+    fn values_of_telling_keys_are_redacted_at_any_depth() {
+        assert_eq!(
+            details_of(json!({"token": "x", "nested": {"api_key": 1}}), 1000),
+            json!({"token": "[redacted]", "nested": {"api_key": "[redacted]"}})
+        );
+        assert_eq!(
+            details_of(
+                json!({"a": [{"Cookie": {"b": 1}, "c": 2}], "secret": null}),
+                1000
+            ),
+            json!({"a": [{"Cookie": "[redacted]", "c": 2}], "secret": null})
+        );
+        // Nothing is told about a redacted text, not even how long it is.
+        assert_eq!(
+            details_of(json!({"password": "p".repeat(20)}), 10),
+            json!({"password": "[redacted]"})
+        );
+    }
+
+    #[test]
+    fn keys_are_telling_by_the_peers_rules() {
+        for key in [
+            "authorization",
+            "Proxy-Authorization",
+            "apikey",
+            "apiKey",
+            "API_KEY",
+            "api-keys",
+            "secret",
+            "clientSecrets",
+            "token",
+            "access_tokens",
+            "tokenCount",
+            "secretary",
+            "password",
+            "userPasswords",
+            "passwd",
+            "credential",
+            "credentials",
+            "Set-Cookie",
+            "cookies",
+            "privatekey",
+            "private_key",
+            "private-keys",
+            "key",
+            "KEYS",
+            "x-key",
+            "key_id",
+            "ssh-keys-dir",
+            "servingKey",
+            "publicKeys",
+            "md5Key",
+        ] {
+            assert!(is_telling(key), "{key}");
+        }
+        for key in [
+            "",
+            "k",
+            "keyboard",
+            "monkey",
+            "turkeys",
+            "hotKeyMap",
+            "KEYnote",
+            "aKeyed",
+            "ABKey",
+            "apiXkey",
+            "api",
+            "private",
+            "pass",
+            "requestId",
+            "decidedBy",
+            "matchedPattern",
+            "toolInputPreview",
+            "ключ",
+        ] {
+            assert!(!is_telling(key), "{key}");
+        }
+    }
+
+    /// Row 65 of the behaviour cases, and AUDIT-7.
+    #[test]
+    fn a_cut_text_tells_length_digest_and_tail_of_the_whole() {
+        let whole = format!("{}; rm -rf ~", "x".repeat(4000));
+        let details = details_of(json!({"command": whole, "n": 1}), 1000);
+        assert_eq!(details["command"], format!("{}…", "x".repeat(1000)));
+        assert_eq!(details["command_cut"]["units"], 4010);
+        assert_eq!(
+            details["command_cut"]["blake3"],
+            blake3::hash(whole.as_bytes()).to_hex().as_str()
+        );
+        assert!(
+            details["command_cut"]["tail"]
+                .as_str()
+                .unwrap()
+                .ends_with("x; rm -rf ~")
+        );
+        let keys: Vec<_> = details.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["command", "command_cut", "n"]);
+
+        let fits = json!({"command": "x".repeat(1000), "wide": "é".repeat(1000)});
+        assert_eq!(details_of(fits.clone(), 1000), fits);
+        assert_eq!(
+            details_of(
+                json!({"decidedBy": {"reason": "abcdef"}, "list": ["abcdef"]}),
+                3
+            ),
+            json!({"decidedBy": {"reason": "abc…"}, "list": ["abc…"]})
+        );
+        assert_eq!(details_of(json!({"a": "😀😀😀"}), 3)["a_cut"]["tail"], "😀");
+        // A detail that has the name already stays what it is.
+        assert_eq!(
+            details_of(json!({"a": "abcd", "a_cut": 1}), 3),
+            json!({"a": "abc…", "a_cut": 1})
+        );
+    }
+
+    #[test]
+    fn nesting_ends_somewhere() {
+        let mut value = json!("deep");
+        for _ in 0..1000 {
+            value = json!([value]);
+        }
+        let line = line_of(json!({"a": value}), 1000);
+        assert!(line.contains("[\"…\"]"), "{line}");
+    }
+
+    /// FSOBJ-9: names with control characters stay on one line, and harmless.
+    #[test]
+    fn what_cannot_be_seen_is_escaped_and_reads_back() {
+        let details = json!({"na\u{202E}me\n": "\u{1B}[2J\n\u{7F}\u{9B}\u{2028}\u{2029}\u{202E}\u{200B}\u{FEFF}\u{E0041}é你"});
+        let line = line_of(details.clone(), 1000);
+        assert!(
+            line.ends_with(
+                "\"na\\u202eme\\n\":\"\\u001b[2J\\n\\u007f\\u009b\\u2028\\u2029\\u202e\\u200b\\ufeff\\udb40\\udc41é你\"}\n"
+            ),
+            "{line}"
+        );
+        assert_eq!(details_of(details.clone(), 1000), details);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_reads_back_and_no_hidden_character_is_written(text in "(\\PC|.|\n){0,60}") {
+            let details = json!({"a": text, "b": {"c": [text]}});
+            let line = line_of(details.clone(), 1000);
+            prop_assert!(!line.trim_end_matches('\n').chars().any(text::is_hidden));
+            prop_assert_eq!(details_of(details.clone(), 1000), details);
+        }
+    }
+}
