@@ -432,6 +432,343 @@ fn form_of<S: AsRef<str>>(surface: &str, values: &[S]) -> Form {
 
 /// Whether a command line certainly holds one command, without operators, redirections, substitutions or groups. It is told
 /// from single characters, so quoted ones count as well: that errs on the side of asking.
-fn is_one_simple_command(command: &str) -> bool {
+pub(crate) fn is_one_simple_command(command: &str) -> bool {
     !command.contains([';', '&', '|', '`', '<', '>', '(', '{', '\n', '\r', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::policy::{
+        AgentLayer, AgentOwner, LayerRules, Layers, Pattern, PatternRule, PermissionMap,
+        SurfaceRules,
+    };
+    use crate::wire::{ApprovalGrant, AskingUnit, GrantWidth, Principal};
+
+    const SURFACES: [&str; 12] = [
+        "bash",
+        "read",
+        "edit",
+        "path",
+        "path_read",
+        "path_write",
+        "external_directory",
+        "external_directory_read",
+        "mcp",
+        "tool",
+        "to*",
+        "*_read",
+    ];
+    const PATTERNS: [&str; 8] = ["*", "a", "a*", "b", "*b", "a ?", "a *", "a;b"];
+    const VALUES: [&str; 8] = ["a", "b", "a b", "ab", "a;b", "a && b", "*", "mcp_status"];
+
+    fn pick(from: &'static [&'static str]) -> impl Strategy<Value = String> {
+        proptest::sample::select(from).prop_map(str::to_owned)
+    }
+
+    fn verdict() -> impl Strategy<Value = Verdict> {
+        proptest::sample::select(&[Verdict::Allow, Verdict::Ask, Verdict::Deny][..])
+    }
+
+    fn surface_rules() -> impl Strategy<Value = SurfaceRules> {
+        prop_oneof![
+            verdict().prop_map(SurfaceRules::Whole),
+            vec((pick(&PATTERNS), verdict()), 0..5).prop_map(|rules| {
+                let mut patterns: Vec<PatternRule> = Vec::new();
+                for (pattern, verdict) in rules {
+                    patterns.retain(|rule| rule.pattern != pattern);
+                    patterns.push(PatternRule {
+                        pattern,
+                        verdict,
+                        reason: None,
+                    });
+                }
+                SurfaceRules::Patterns(patterns)
+            }),
+        ]
+    }
+
+    fn map() -> impl Strategy<Value = PermissionMap> {
+        let surfaces = vec((pick(&SURFACES), surface_rules()), 0..6);
+        (option::of(verdict()), surfaces).prop_map(|(default, rules)| {
+            let mut surfaces: Vec<(String, SurfaceRules)> = Vec::new();
+            if let Some(verdict) = default {
+                surfaces.push(("*".to_owned(), SurfaceRules::Whole(verdict)));
+            }
+            for (surface, rules) in rules {
+                surfaces.retain(|(key, _)| *key != surface);
+                surfaces.push((surface, rules));
+            }
+            PermissionMap { surfaces }
+        })
+    }
+
+    fn unit() -> impl Strategy<Value = AskingUnit> {
+        (pick(&VALUES), option::of(pick(&["<floor>"])))
+            .prop_map(|(command, floor)| AskingUnit { command, floor })
+    }
+
+    fn intent() -> impl Strategy<Value = ForwardedAccessIntent> {
+        (
+            pick(&SURFACES),
+            vec(pick(&VALUES), 0..4),
+            option::of(pick(&VALUES)),
+            option::of(pick(&["<floor>"])),
+            option::of(vec(unit(), 1..3)),
+            pick(&["scout", "other"]),
+        )
+            .prop_map(
+                |(surface, match_values, boundary_value, floor, asking_units, agent_name)| {
+                    ForwardedAccessIntent {
+                        surface,
+                        match_values,
+                        boundary_value,
+                        requester_cwd: "/w".to_owned(),
+                        principal: Principal {
+                            session_id: "C".to_owned(),
+                            agent_name,
+                        },
+                        floor,
+                        asking_units,
+                    }
+                },
+            )
+    }
+
+    fn grants() -> impl Strategy<Value = SessionRules> {
+        let width = proptest::sample::select(&[GrantWidth::Proven, GrantWidth::Family][..]);
+        vec((pick(&SURFACES), pick(&PATTERNS), width), 0..4).prop_map(|grants| {
+            let mut rules = SessionRules::new(None);
+            for (surface, pattern, width) in grants {
+                rules.record(&[ApprovalGrant { surface, pattern }], width);
+            }
+            rules
+        })
+    }
+
+    fn yolo() -> impl Strategy<Value = Switch> {
+        proptest::sample::select(&[Switch::Off, Switch::Off, Switch::On][..])
+    }
+
+    fn policy(map: &PermissionMap, scout: &PermissionMap, yolo: Switch) -> Policy {
+        Policy::from_layers(&Layers {
+            global: LayerRules::Rules(map),
+            agents: vec![AgentLayer {
+                agent: "scout",
+                owner: AgentOwner::User,
+                rules: LayerRules::Rules(scout),
+            }],
+            yolo,
+            ..Layers::default()
+        })
+    }
+
+    fn verdict_of(
+        policy: &Policy,
+        intent: &ForwardedAccessIntent,
+        grants: &SessionRules,
+    ) -> Verdict {
+        judged(policy, intent, TextFidelity::Exact, grants).verdict
+    }
+
+    fn judged(
+        policy: &Policy,
+        intent: &ForwardedAccessIntent,
+        text: TextFidelity,
+        grants: &SessionRules,
+    ) -> Judgement {
+        let question = Question {
+            intent: Some(intent),
+            text,
+        };
+        policy.judge(&question, grants)
+    }
+
+    /// The map with one more deny, behind everything that is said about the surface.
+    fn denying(map: &PermissionMap, surface: &str, pattern: &str) -> PermissionMap {
+        let deny = PatternRule {
+            pattern: pattern.to_owned(),
+            verdict: Verdict::Deny,
+            reason: None,
+        };
+        let mut surfaces = map.surfaces.clone();
+        match surfaces.iter_mut().find(|(key, _)| key == surface) {
+            Some((_, rules)) => {
+                let mut patterns = match rules {
+                    SurfaceRules::Whole(verdict) => vec![PatternRule {
+                        pattern: "*".to_owned(),
+                        verdict: *verdict,
+                        reason: None,
+                    }],
+                    SurfaceRules::Patterns(patterns) => patterns.clone(),
+                };
+                patterns.retain(|rule| rule.pattern != pattern);
+                patterns.push(deny);
+                *rules = SurfaceRules::Patterns(patterns);
+            }
+            None => surfaces.push((surface.to_owned(), SurfaceRules::Patterns(vec![deny]))),
+        }
+        PermissionMap { surfaces }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn another_deny_never_allows_more(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(),
+            surface in pick(&SURFACES), pattern in pick(&PATTERNS),
+        ) {
+            let before = policy(&map, &scout, yolo);
+            let in_base = policy(&denying(&map, &surface, &pattern), &scout, yolo);
+            let in_agent = policy(&map, &denying(&scout, &surface, &pattern), yolo);
+            let verdict = verdict_of(&before, &intent, &grants);
+            if intent.principal.agent_name != "scout" {
+                prop_assert!(verdict_of(&in_base, &intent, &grants) >= verdict);
+            }
+            // An agent that had nothing to say about a surface may now take it over from the base, as any layer does: there
+            // only the new deny itself is promised.
+            let said = scout.get(&surface).is_some_and(|said| matches!(said, SurfaceRules::Patterns(_)));
+            if said {
+                prop_assert!(verdict_of(&in_agent, &intent, &grants) >= verdict);
+            }
+        }
+
+        #[test]
+        fn another_unit_never_allows_more(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(), unit in unit(),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            let mut more = intent.clone();
+            more.asking_units.get_or_insert_default().push(unit);
+            prop_assert!(verdict_of(&policy, &more, &grants) >= verdict_of(&policy, &intent, &grants));
+        }
+
+        #[test]
+        fn a_floor_never_allows_more(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            let without = ForwardedAccessIntent { floor: None, ..intent.clone() };
+            let with = ForwardedAccessIntent { floor: Some("<x>".to_owned()), ..intent };
+            prop_assert!(verdict_of(&policy, &with, &grants) >= verdict_of(&policy, &without, &grants));
+        }
+
+        #[test]
+        fn replaced_text_is_never_allowed(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            let exact = judged(&policy, &intent, TextFidelity::Exact, &grants);
+            let replaced = judged(&policy, &intent, TextFidelity::Replaced, &grants);
+            prop_assert!(replaced.verdict >= exact.verdict.max(Verdict::Ask));
+            if exact.verdict == Verdict::Allow {
+                prop_assert_eq!(replaced.asked_because.as_deref(), Some(SENTINEL_LOSSY_TEXT));
+            }
+        }
+
+        #[test]
+        fn without_a_grant_a_broken_layer_allows_nothing(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(),
+        ) {
+            let none = SessionRules::default();
+            let whole = policy(&map, &scout, yolo);
+            let clamped = whole.clone().clamped();
+            prop_assert!(verdict_of(&clamped, &intent, &none) > Verdict::Allow);
+            prop_assert!(verdict_of(&clamped, &intent, &grants) >= verdict_of(&whole, &intent, &grants));
+            let broken = Policy::from_layers(&Layers {
+                global: LayerRules::Rules(&map),
+                project: LayerRules::Unreadable,
+                yolo,
+                ..Layers::default()
+            });
+            prop_assert!(verdict_of(&broken, &intent, &none) > Verdict::Allow);
+        }
+
+        #[test]
+        fn the_switch_lifts_asks_only(
+            map in map(), scout in map(), intent in intent(), grants in grants(),
+        ) {
+            let off = verdict_of(&policy(&map, &scout, Switch::Off), &intent, &grants);
+            let on = verdict_of(&policy(&map, &scout, Switch::On), &intent, &grants);
+            prop_assert!(on <= off);
+            prop_assert_eq!(on == Verdict::Deny, off == Verdict::Deny);
+        }
+
+        #[test]
+        fn a_command_that_is_not_simple_is_allowed_as_its_own_text_only(
+            map in map(), scout in map(), yolo in yolo(), grants in grants(), value in pick(&["a;b", "a && b"]),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            let intent = ForwardedAccessIntent {
+                surface: "bash".to_owned(),
+                match_values: vec![value.clone()],
+                boundary_value: None,
+                requester_cwd: String::new(),
+                principal: Principal { session_id: String::new(), agent_name: "scout".to_owned() },
+                floor: None,
+                asking_units: None,
+            };
+            let judgement = judged(&policy, &intent, TextFidelity::Exact, &grants);
+            if judgement.verdict == Verdict::Allow {
+                prop_assert_eq!(judgement.decided_by, DecisionSource::SessionApproval {
+                    surface: "bash".to_owned(),
+                    pattern: Some(value),
+                });
+            }
+        }
+
+        /// The index by surface finds what a walk over all rules finds.
+        #[test]
+        fn the_last_rule_that_matches_decides(map in map(), surface in pick(&SURFACES), value in pick(&VALUES)) {
+            let policy = policy(&map, &PermissionMap::default(), Switch::Off);
+            let rules = policy.rules_for("x");
+            let mut found = Vec::new();
+            rules.for_surface(&surface, |rule| {
+                if rule.pattern.matches(&value) {
+                    found.push(Arc::clone(rule));
+                }
+            });
+            let wanted: Vec<_> = rules
+                .rules()
+                .iter()
+                .filter(|rule| {
+                    Pattern::compile(&rule.surface, None).matches(&surface) && rule.pattern.matches(&value)
+                })
+                .cloned()
+                .collect();
+            prop_assert_eq!(found, wanted);
+        }
+    }
+
+    #[test]
+    fn without_facts_everything_is_asked() {
+        let map = PermissionMap {
+            surfaces: vec![("*".to_owned(), SurfaceRules::Whole(Verdict::Allow))],
+        };
+        for text in [TextFidelity::Exact, TextFidelity::Replaced] {
+            let question = Question { intent: None, text };
+            let judgement =
+                policy(&map, &map, Switch::On).judge(&question, &SessionRules::default());
+            assert_eq!(judgement.verdict, Verdict::Ask);
+            assert_eq!(judgement.asked_because, None);
+        }
+    }
+
+    #[test]
+    fn simple_commands_have_no_operator() {
+        for simple in ["ls", "git log -p", "echo \"a b\" $HOME/*.txt", ""] {
+            assert!(is_one_simple_command(simple), "{simple}");
+        }
+        for other in [
+            "a;b", "a&b", "a|b", "a`b`", "a $(b)", "a <b", "a >b", "(a)", "{ a", "a\nb", "a\rb",
+            "a\0",
+        ] {
+            assert!(!is_one_simple_command(other), "{other}");
+        }
+    }
 }

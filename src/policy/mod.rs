@@ -13,20 +13,24 @@
 //! * Another deny rule, another asking unit, a floor: none of them ever makes a verdict milder.
 
 mod config;
+mod dialog_keys;
 mod front_matter;
 mod json;
 mod judge;
+mod nearest;
 mod pattern;
 mod permission;
 mod rules;
 mod session_rules;
 
 pub use config::{
-    Config, ConfigError, ConfigProblem, DEFAULT_SESSION, DialogKeys, Family, Inbox, Limits,
+    CONFIG_KEYS, Config, ConfigError, ConfigProblem, DEFAULT_SESSION, Family, Inbox, Limits,
     MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
+pub use dialog_keys::DialogKeys;
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
-pub use json::Position;
+pub use json::{JsonProblem, Position};
+use judge::is_one_simple_command;
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
 pub use pattern::Pattern;
 pub use permission::{

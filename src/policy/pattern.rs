@@ -287,3 +287,154 @@ fn fits(wanted: Option<char>, found: Option<char>) -> bool {
         (Some(wanted), Some(found)) => wanted == found,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn matches(pattern: &str, value: &str) -> bool {
+        Pattern::compile(pattern, Some("/home/me")).matches(value)
+    }
+
+    #[test]
+    fn a_pattern_covers_the_whole_value() {
+        for (pattern, value, wanted) in [
+            ("", "", true),
+            ("", "x", false),
+            ("git", "git", true),
+            ("git", "git ", false),
+            ("git", "xgit", false),
+            ("git", "git\n", false),
+            ("*", "", true),
+            ("*", "a\nb/c", true),
+            ("**", "anything", true),
+            ("a*c", "ac", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abcd", false),
+            ("a*a", "a", false),
+            ("*.env", "/w/.env", true),
+            ("*.env", "/w/.env.example", false),
+            ("*a*b*", "xxbxxaxxbx", true),
+            ("*a*b*", "xxbxxax", false),
+            ("a?c", "abc", true),
+            ("a?c", "a\nc", true),
+            ("a?c", "a\u{1f600}c", true),
+            ("a?c", "ac", false),
+            ("*??", "x", false),
+            ("*??", "xy", true),
+            ("?*?", "x", false),
+            ("*a?b*", "a-a-b", true),
+            ("a.c", "abc", false),
+            ("[a]+(b|c)^$\\", "[a]+(b|c)^$\\", true),
+            ("GIT", "git", false),
+        ] {
+            assert_eq!(matches(pattern, value), wanted, "{pattern:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_optional_behind_a_space_and_a_star() {
+        for (pattern, value, wanted) in [
+            ("git *", "git", true),
+            ("git *", "git ", true),
+            ("git *", "git log", true),
+            ("git *", "gitlog", false),
+            ("git *", "git\tlog", false),
+            ("git * *", "git log", true),
+            ("git * *", "git ", true),
+            ("git * *", "git", false),
+            (" *", "", true),
+            ("git  *", "git ", true),
+            ("git  *", "git", false),
+            ("git **", "git", false),
+            ("g?t *", "got", true),
+        ] {
+            assert_eq!(matches(pattern, value), wanted, "{pattern:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn home_stands_at_the_front_and_alone_or_before_a_slash() {
+        for (pattern, value) in [
+            ("~", "/home/me"),
+            ("$HOME", "/home/me"),
+            ("~/x", "/home/me/x"),
+            ("$HOME/x/*", "/home/me/x/y/z"),
+            ("~\\x", "/home/me/x"),
+            ("~/", "/home/me"),
+            ("~//a/./b/../c", "/home/me/a/c"),
+            ("~/../you", "/home/you"),
+            ("~/../../../etc", "/etc"),
+            ("~/../..", "/"),
+            ("~/a/", "/home/me/a/"),
+            // Not a home.
+            ("~you/x", "~you/x"),
+            ("$HOMES", "$HOMES"),
+            ("a/~/b", "a/~/b"),
+        ] {
+            assert!(matches(pattern, value), "{pattern:?} {value:?}");
+        }
+        assert!(!matches("~/x", "~/x"));
+        assert!(Pattern::compile("~/x", None).matches("~/x"));
+        assert!(Pattern::compile("~/x", Some("")).matches("~/x"));
+        // A star in the name of a home is a star.
+        let odd = Pattern::compile("~/x", Some("/home/*"));
+        assert!(odd.matches("/home/*/x") && !odd.matches("/home/me/x"));
+        assert!(odd.is_literal());
+    }
+
+    #[test]
+    fn literals_have_no_wildcards() {
+        assert!(Pattern::compile("git log", None).is_literal());
+        for wildcard in ["*", "a?b", "git *"] {
+            assert!(!Pattern::compile(wildcard, None).is_literal());
+            let literal = Pattern::literal(wildcard);
+            assert!(literal.is_literal() && literal.matches(wildcard));
+            assert!(!literal.matches("git log") && !literal.matches("a b"));
+        }
+        assert!(!Pattern::literal("~").matches("/home/me"));
+        assert!(!Pattern::literal("git *").matches("git"));
+    }
+
+    /// What patterns mean, written down without a thought for time.
+    fn naive(pattern: &[char], value: &[char]) -> bool {
+        match pattern.split_first() {
+            None => value.is_empty(),
+            Some(('*', rest)) => (0..=value.len()).any(|skip| naive(rest, &value[skip..])),
+            Some(('?', rest)) => !value.is_empty() && naive(rest, &value[1..]),
+            Some((c, rest)) => value.first() == Some(c) && naive(rest, &value[1..]),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_naive_reference(
+            pattern in "[ab *?\u{e4}\n]{0,9}",
+            value in "[ab \u{e4}\n]{0,12}",
+        ) {
+            let chars: Vec<char> = pattern.chars().collect();
+            let text: Vec<char> = value.chars().collect();
+            let bare = chars.strip_suffix(&[' ', '*']);
+            let wanted = naive(&chars, &text) || bare.is_some_and(|bare| naive(bare, &text));
+            prop_assert_eq!(Pattern::compile(&pattern, None).matches(&value), wanted);
+        }
+
+        #[test]
+        fn a_literal_covers_itself_and_nothing_else(text in ".{0,20}", other in ".{0,20}") {
+            let literal = Pattern::literal(&text);
+            prop_assert!(literal.matches(&text));
+            prop_assert_eq!(literal.matches(&other), text == other);
+        }
+    }
+
+    #[test]
+    fn no_pattern_blows_up() {
+        let value = "a".repeat(20_000);
+        for pattern in ["*a".repeat(2_000), "*a?".repeat(1_000)] {
+            assert!(!Pattern::compile(&format!("{pattern}*b"), None).matches(&value));
+            assert!(Pattern::compile(&format!("{pattern}*"), None).matches(&value));
+        }
+    }
+}

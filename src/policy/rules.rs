@@ -497,3 +497,174 @@ fn patterns_of(rules: &SurfaceRules) -> Vec<PatternRule> {
         SurfaceRules::Patterns(patterns) => patterns.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Config;
+
+    fn map(permission: &str) -> PermissionMap {
+        Config::read(
+            format!("{{\"permission\": {permission}}}").as_bytes(),
+            "test",
+        )
+        .unwrap()
+        .permission
+    }
+
+    fn shown(rules: &RuleSet) -> Vec<String> {
+        rules
+            .rules()
+            .iter()
+            .map(|rule| {
+                format!(
+                    "{} {} {} {}",
+                    rule.surface,
+                    rule.pattern.as_str(),
+                    rule.verdict.name(),
+                    rule.origin.name()
+                )
+            })
+            .collect()
+    }
+
+    fn layered(global: &str, project: &str, scout: &str) -> Policy {
+        Policy::from_layers(&Layers {
+            global: LayerRules::Rules(&map(global)),
+            project: LayerRules::Rules(&map(project)),
+            agents: vec![AgentLayer {
+                agent: "scout",
+                owner: AgentOwner::User,
+                rules: LayerRules::Rules(&map(scout)),
+            }],
+            ..Layers::default()
+        })
+    }
+
+    #[test]
+    fn the_strictest_verdict_is_the_greatest() {
+        assert!(Verdict::Allow < Verdict::Ask && Verdict::Ask < Verdict::Deny);
+        for verdict in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
+            assert_eq!(Verdict::from_name(verdict.name()), Some(verdict));
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_stands_in_two_layers_keeps_its_first_place() {
+        let policy = layered(
+            r#"{"bash": {"*": "ask", "git *": "allow", "rm *": "deny"}, "read": "allow", "edit": {"a": "ask"}}"#,
+            r#"{"bash": {"make": "allow", "*": "deny"}, "read": {"x": "deny"}}"#,
+            r#"{"bash": {"git *": "ask"}, "edit": "allow"}"#,
+        );
+        assert_eq!(
+            shown(policy.rules_for("scout")),
+            [
+                "bash * deny project",
+                "bash git * ask agent",
+                "bash rm * deny global",
+                "bash make allow project",
+                "read x deny project",
+                "edit * allow agent",
+            ]
+        );
+        assert_eq!(
+            shown(policy.rules_for("anyone else")),
+            [
+                "bash * deny project",
+                "bash git * allow global",
+                "bash rm * deny global",
+                "bash make allow project",
+                "read x deny project",
+                "edit a ask global",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_bare_family_is_both_directions_and_an_explicit_one_has_the_last_word() {
+        for permission in [
+            r#"{"path": {"*": "ask", "*.env": "deny"}, "path_read": {"*": "allow"}}"#,
+            r#"{"path_read": {"*": "allow"}, "path": {"*": "ask", "*.env": "deny"}}"#,
+        ] {
+            let policy = layered(permission, "{}", "{}");
+            let mut rules = shown(policy.rules_for(""));
+            // The place of the surfaces among each other says nothing.
+            rules.sort_by_key(|rule| rule.starts_with("path_write"));
+            assert_eq!(
+                rules,
+                [
+                    "path_read *.env deny global",
+                    "path_read * allow global",
+                    "path_write * ask global",
+                    "path_write *.env deny global",
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_rule_matches_is_the_word_of_the_star_key() {
+        let policy = layered("{}", "{}", "{}");
+        assert_eq!(
+            policy.rules_for("").default_verdict(),
+            (Verdict::Ask, Origin::Builtin)
+        );
+        let policy = layered(r#"{"*": "allow"}"#, "{}", r#"{"*": "deny"}"#);
+        assert_eq!(
+            policy.rules_for("").default_verdict(),
+            (Verdict::Allow, Origin::Global)
+        );
+        assert_eq!(
+            policy.rules_for("scout").default_verdict(),
+            (Verdict::Deny, Origin::Agent)
+        );
+        // Patterns under it replace the word and say nothing themselves.
+        let policy = layered(r#"{"*": "allow"}"#, r#"{"*": {"x": "allow"}}"#, "{}");
+        assert_eq!(
+            policy.rules_for("").default_verdict(),
+            (Verdict::Ask, Origin::Builtin)
+        );
+        assert!(policy.rules_for("").rules().is_empty());
+    }
+
+    #[test]
+    fn an_mcp_allow_brings_the_looking_around_along() {
+        let policy = layered(r#"{"mcp": {"exa:*": "allow"}}"#, "{}", "{}");
+        let rules = shown(policy.rules_for(""));
+        assert_eq!(rules.len(), 6);
+        assert_eq!(rules[0], "mcp mcp_status allow baseline");
+        assert_eq!(rules[5], "mcp exa:* allow global");
+        let policy = layered(r#"{"mcp": {"exa:*": "ask"}}"#, "{}", "{}");
+        assert_eq!(shown(policy.rules_for("")).len(), 1);
+    }
+
+    #[test]
+    fn a_broken_layer_leaves_no_allow_to_those_it_speaks_of() {
+        let global = map(r#"{"*": "allow", "bash": {"ls": "allow", "rm": "deny"}}"#);
+        let policy = Policy::from_layers(&Layers {
+            global: LayerRules::Rules(&global),
+            agents: vec![AgentLayer {
+                agent: "scout",
+                owner: AgentOwner::Project,
+                rules: LayerRules::Unreadable,
+            }],
+            yolo: Switch::On,
+            ..Layers::default()
+        });
+        let scout = policy.rules_for("scout");
+        assert_eq!(
+            shown(scout),
+            ["bash ls ask fail-closed", "bash rm deny global"]
+        );
+        assert_eq!(scout.default_verdict(), (Verdict::Ask, Origin::FailClosed));
+        assert_eq!(scout.yolo(), Switch::Off);
+        let base = policy.rules_for("");
+        assert_eq!(shown(base), ["bash ls allow global", "bash rm deny global"]);
+        assert_eq!(base.yolo(), Switch::On);
+        let clamped = policy.clamped();
+        assert_eq!(
+            shown(clamped.rules_for("")),
+            ["bash ls ask fail-closed", "bash rm deny global"]
+        );
+    }
+}

@@ -145,3 +145,74 @@ impl SessionRules {
             .filter(move |grant| grant.covers_surface(surface))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(surface: &str, pattern: &str) -> ApprovalGrant {
+        ApprovalGrant {
+            surface: surface.to_owned(),
+            pattern: pattern.to_owned(),
+        }
+    }
+
+    fn covering(rules: &SessionRules, surface: &str) -> Vec<u64> {
+        rules
+            .for_surface(surface)
+            .map(|grant| grant.id().get())
+            .collect()
+    }
+
+    #[test]
+    fn a_grant_covers_the_surface_it_names() {
+        let mut rules = SessionRules::new(Some("/home/me"));
+        rules.record(
+            &[grant("path_read", "~/d/*"), grant("bash", "make *")],
+            GrantWidth::Proven,
+        );
+        rules.record(&[grant("path_write", "/w/*")], GrantWidth::Family);
+        rules.record(&[grant("*", "*")], GrantWidth::Proven);
+        assert_eq!(covering(&rules, "path_read"), [1, 3]);
+        assert_eq!(covering(&rules, "path_write"), [3]);
+        assert_eq!(covering(&rules, "path"), [3]);
+        assert_eq!(covering(&rules, "bash"), [2]);
+        assert_eq!(covering(&rules, "external_directory_read"), [0; 0]);
+        assert!(rules.list()[0].pattern().matches("/home/me/d/x"));
+    }
+
+    #[test]
+    fn ids_are_never_given_again() {
+        let mut rules = SessionRules::new(None);
+        let first = rules.record(
+            &[grant("bash", "a"), grant("bash", "a")],
+            GrantWidth::Proven,
+        );
+        assert_eq!(first[0], first[1]);
+        assert_eq!(rules.list().len(), 1);
+        assert_eq!(rules.revoke(first[0]).unwrap().surface(), "bash");
+        assert!(rules.revoke(first[0]).is_none() && rules.is_empty());
+        let again = rules.record(&[grant("bash", "a")], GrantWidth::Proven);
+        assert_eq!(again[0].to_string(), "2");
+        rules.clear();
+        assert_eq!(rules.record_exact("bash", "a").get(), 3);
+    }
+
+    #[test]
+    fn an_exact_grant_is_not_the_pattern_with_the_same_text() {
+        let mut rules = SessionRules::new(None);
+        rules.record_exact("bash", "grep \"o.*\" f");
+        rules.record(&[grant("bash", "grep \"o.*\" f")], GrantWidth::Proven);
+        let list = rules.list();
+        assert_eq!(list.len(), 2);
+        assert!(list[0].pattern().is_literal() && !list[1].pattern().is_literal());
+        assert!(!list[0].pattern().matches("grep \"o.x\" f; rm y\" f"));
+    }
+
+    #[test]
+    fn nothing_suggested_is_nothing_recorded() {
+        let mut rules = SessionRules::new(None);
+        assert!(rules.record(&[], GrantWidth::Family).is_empty());
+        assert!(rules.is_empty());
+    }
+}
