@@ -1,1 +1,138 @@
-//! ask
+//! The child's side: forwards one ask to another session, waits, and gives the decision to act on.
+//!
+//! ```text
+//! Requester::ask ─▶ write request (locked) ─▶ wait: response │ nobody serves │ deadline ─▶ consume ─▶ Answer
+//! ```
+//!
+//! Whatever goes wrong on the way is a denial that says what happened; only a response that answers this very request, from
+//! the session that was asked, can be an approval. Dropping the future takes the request back.
+//!
+//! One [`Requester`] serves any number of asks at once: they share one watcher, one look at the session's liveness, and one
+//! listing of its responses for each poll.
+
+mod state;
+mod target;
+mod wait;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use wait::describe;
+
+pub use state::{
+    Abandonment, Expected, Heartbeats, LIVENESS_EVERY, Mismatch, Next, Outcome, POLL_PROVEN,
+    POLL_UNPROVEN, SERVING_GRACE, Seen, TORN_GRACE, Waiting, adopt, verify,
+};
+pub use target::{Candidate, CandidateKind, NoParent, Target, resolve};
+
+use crate::audit::{Entry, ReviewLog};
+use crate::clock;
+use crate::spool::{Spool, Watch};
+use crate::wire::{
+    ApprovalGrant, Decision, ForwardedAccessIntent, Generation, Hop, PromptPayload, RequestId,
+    RequestSource, SessionId,
+};
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Id of the ask where the caller has one; used if it is safe as a file name, else a fresh one is minted.
+    pub id: Option<String>,
+    /// The complete facts.
+    pub payload: PromptPayload,
+    /// What led to the ask.
+    pub source: RequestSource,
+    /// Display surface.
+    pub surface: Option<String>,
+    /// Display value.
+    pub value: Option<String>,
+    /// What could be granted for the session.
+    pub grants: Vec<ApprovalGrant>,
+    /// The facts that a policy judges; without them no rule allows anything.
+    pub access_intent: Option<ForwardedAccessIntent>,
+    /// How long to wait at most.
+    pub timeout: Duration,
+    /// Sessions that the ask came through before this one, outermost child first.
+    pub path: Vec<Hop>,
+}
+
+/// How an ask ended, and what is known about it.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Answer {
+    /// Id of the ask.
+    pub request_id: RequestId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether the answer carried a verified seal.
+    pub sealed: bool,
+    /// How long was waited.
+    pub waited: Duration,
+}
+
+impl Answer {
+    /// The decision to act on.
+    pub fn decision(&self) -> Decision {
+        self.outcome.decision()
+    }
+}
+
+/// Who asks, whom, and how.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The session that is asked.
+    pub target: SessionId,
+    /// Own session id.
+    pub session_id: String,
+    /// Own agent name.
+    pub agent_name: String,
+    /// For which generation of the peer requests are written.
+    pub generation: Generation,
+}
+
+/// Asks one session. Cheap to clone; all clones share what they watch.
+#[derive(Debug, Clone)]
+pub struct Requester {
+    shared: Arc<wait::Shared>,
+}
+
+impl Requester {
+    /// A requester on an open spool. Without a watch it polls.
+    pub fn new(
+        spool: &Spool,
+        settings: Settings,
+        watch: Option<Arc<Watch>>,
+        log: Arc<ReviewLog>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(wait::Shared::new(spool, settings, watch, log)),
+        }
+    }
+
+    /// Forwards one ask and waits for its end. Dropping the future withdraws the request.
+    pub async fn ask(&self, ask: Ask) -> Answer {
+        wait::ask(&self.shared, ask).await
+    }
+
+    /// Path of the session's directory, for messages.
+    pub fn session_path(&self) -> PathBuf {
+        self.shared.session_path()
+    }
+}
+
+/// An ask that could not even be addressed: there is no session, or no spool. It is recorded like any other.
+pub fn unaddressed(id: Option<&str>, abandonment: Abandonment, log: &ReviewLog) -> Answer {
+    let request_id = wait::adopt_or_mint(id);
+    let entry = Entry::new("permission_forwarding.error")
+        .with("requestId", request_id.as_str())
+        .with("message", abandonment.reason());
+    // The denial says the same; a log that cannot be written does not change it.
+    let _logged = log.append(clock::wall_ms(), &entry);
+    Answer {
+        request_id,
+        outcome: Outcome::Abandoned(abandonment),
+        sealed: false,
+        waited: Duration::ZERO,
+    }
+}

@@ -1,1 +1,49 @@
-//! prompt
+//! The person: how an ask is put before somebody, and how an answer comes back.
+//!
+//! A prompter shows one ask at a time and reports what was chosen, bound to the id and the digest of what it showed. It
+//! decides nothing, keeps no queue, and never blocks: reading input happens on a thread of its own.
+
+mod script;
+mod select;
+
+pub use script::{Script, ScriptedPrompter};
+pub use select::{Input, SelectPrompter};
+
+use tokio::sync::mpsc;
+
+use crate::presentation::select::Choice;
+use crate::serve::Shown;
+use crate::wire::{Digest, RequestId, UserSurface};
+
+/// What comes from the person.
+#[derive(Debug)]
+pub enum PersonEvent {
+    /// An answer to what was shown.
+    Chosen {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what was shown.
+        digest: Digest,
+        /// What was chosen.
+        choice: Choice,
+        /// On which surface.
+        via: UserSurface,
+    },
+    /// The input has ended: nobody is there any more.
+    Gone,
+}
+
+/// Where answers are sent.
+pub type PersonEvents = mpsc::UnboundedSender<PersonEvent>;
+
+/// Shows asks to a person.
+pub trait Prompter: Send {
+    /// Shows an ask; none is open.
+    fn show(&mut self, shown: Shown);
+
+    /// Takes the ask that is open away.
+    fn withdraw(&mut self, id: &RequestId, why: &str);
+
+    /// Tells the person something that needs no answer.
+    fn notice(&mut self, text: &str);
+}

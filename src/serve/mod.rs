@@ -1,1 +1,23 @@
-//! serve
+//! The parent's side: serves one session, from its inbox to its answers.
+//!
+//! ```text
+//!  wake │ poll │ person │ parent │ signal          every input is an event
+//!        └───────────┬──────────────┘
+//!              State::step                          pure
+//!        ┌───────────┴──────────────┐
+//!  read │ answer │ show │ relay │ log │ set aside   every output is an effect
+//! ```
+//!
+//! Policy answers at once, whatever is on screen. Work comes in slices of a few milliseconds, so that ten thousand waiting
+//! requests delay neither a heartbeat nor a key.
+
+mod event;
+mod queue;
+mod run;
+mod state;
+
+pub use event::{
+    Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, RelayOutcome, Shown,
+};
+pub use run::{Mode, Parent, ServeError, Server, Settings};
+pub use state::{Person, Setup, State};

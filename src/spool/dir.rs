@@ -55,6 +55,10 @@ impl FileStamp {
         }
     }
 
+    pub(crate) fn of_file(file: &File) -> io::Result<Self> {
+        Ok(Self::of(&rustix::fs::fstat(file)?))
+    }
+
     /// Whether both stamps are of one file, whatever was written to it in between.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.dev, self.ino) == (other.dev, other.ino)
@@ -78,6 +82,18 @@ pub enum FileRead {
     Refused(Refusal),
     /// It could not be read now; another time it may.
     Failed(io::Error),
+}
+
+/// What opening a file of the spool gave.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Opened {
+    /// An open file of any kind.
+    File(File),
+    /// There is none.
+    Missing,
+    /// It is not opened.
+    Refused(Refusal),
 }
 
 /// Why an object in the spool is not read.
@@ -227,25 +243,29 @@ impl Dir {
 
     /// As [`Dir::read`], and hands out the open file where it was read.
     pub(crate) fn read_open(&self, name: &str, limit: usize) -> (FileRead, Option<File>) {
+        match self.open_checked(name) {
+            Ok(Opened::Missing) => (FileRead::Missing, None),
+            Ok(Opened::Refused(refusal)) => (FileRead::Refused(refusal), None),
+            Err(error) => (FileRead::Failed(error), None),
+            Ok(Opened::File(mut file)) => match read_checked(&mut file, limit) {
+                Ok(read) => (read, Some(file)),
+                Err(error) => (FileRead::Failed(error), None),
+            },
+        }
+    }
+
+    /// Opens a file without following a link and without waiting; what it is has to be judged on the descriptor.
+    pub(crate) fn open_checked(&self, name: &str) -> io::Result<Opened> {
         // Non-blocking, for opening a named pipe would otherwise wait for a writer.
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let mut file = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => File::from(fd),
-            Err(Errno::NOENT) => return (FileRead::Missing, None),
-            Err(Errno::LOOP) => return (FileRead::Refused(Refusal::Symlink), None),
+        match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
+            Ok(fd) => Ok(Opened::File(File::from(fd))),
+            Err(Errno::NOENT) => Ok(Opened::Missing),
+            Err(Errno::LOOP) => Ok(Opened::Refused(Refusal::Symlink)),
             // A socket cannot be opened at all.
-            Err(Errno::NXIO) => {
-                return (
-                    FileRead::Refused(Refusal::NotRegular("a socket or a device")),
-                    None,
-                );
-            }
-            Err(error) => return (FileRead::Failed(error.into()), None),
-        };
-        match read_checked(&mut file, limit) {
-            Ok(read) => (read, Some(file)),
-            Err(error) => (FileRead::Failed(error), None),
+            Err(Errno::NXIO) => Ok(Opened::Refused(Refusal::NotRegular("a socket or a device"))),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -9,7 +9,9 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, Replace, os_str_of, text_of};
+use super::dir::{
+    Dir, FileRead, FileStamp, Opened, PublishOutcome, Removal, Replace, os_str_of, text_of,
+};
 use super::lock::{self, LockState};
 use super::watch::PROBE_PREFIX;
 use super::{
@@ -60,6 +62,18 @@ pub struct Candidate {
     pub name: NameOnDisk,
     /// The id that it stands for, where it is a safe one.
     pub id: Option<RequestId>,
+}
+
+impl Candidate {
+    /// The candidate that a request of this id is.
+    pub fn of(id: &RequestId) -> Self {
+        // An id holds no byte that a file name could not, so this never comes out empty.
+        let name = CString::new(id.file_name()).unwrap_or_default();
+        Self {
+            name: NameOnDisk(name),
+            id: Some(id.clone()),
+        }
+    }
 }
 
 /// What a scan gave.
@@ -157,22 +171,26 @@ impl Inbox {
 
     /// Makes and removes a probe file in `requests/`. Where events come, the watch sees it; where caches are stale (network
     /// mounts), the directory is fresh afterwards.
-    pub fn touch(&self) -> Result<(), SpoolError> {
+    /// The time of the file is "now" by the clock of the file system.
+    pub fn touch(&self) -> Result<FileStamp, SpoolError> {
         let name = format!("{PROBE_PREFIX}{}.tmp", crate::process::own_pid());
+        let path = self.requests.path_of(&name);
         let made = self.requests.publish(&name, b"", Replace::Always);
-        let _outcome = made.context("write", self.requests.path_of(&name))?;
-        let _removal = self
-            .requests
-            .remove(&name)
-            .context("remove", self.requests.path_of(&name))?;
-        Ok(())
+        let stamp = match made.context("write", &path)? {
+            PublishOutcome::Published(published) => {
+                FileStamp::of_file(&published.file).context("look at", &path)?
+            }
+            PublishOutcome::AlreadyThere => self.requests.stamp().context("look at", &path)?,
+        };
+        let _removal = self.requests.remove(&name).context("remove", path)?;
+        Ok(stamp)
     }
 
     /// Looks which requests are there.
     pub fn scan(&mut self, effort: Effort) -> Result<Scan, SpoolError> {
         let remote = self.spool.events() == Events::Remote;
         if remote {
-            self.touch()?;
+            let _now = self.touch()?;
         }
         let path = self.requests.path().to_owned();
         if effort == Effort::IfChanged {
@@ -225,28 +243,25 @@ impl Inbox {
         Ok(named.is_some_and(|named| named.same_file(&open)))
     }
 
-    /// Reads a request file.
-    pub fn read(&self, name: &NameOnDisk) -> FileRead {
-        match name.as_str() {
-            Some(name) => self.requests.read(name, MAX_REQUEST_BYTES),
-            // A name that is no text can be no id: whatever is in it, it is not read.
-            None => FileRead::Missing,
-        }
+    /// Reads a request file, and looks whether its requester holds it.
+    pub fn read(&self, name: &NameOnDisk) -> (FileRead, RequesterLife) {
+        // A name that is no text can be no id: whatever is in it, it is not read.
+        let Some(name) = name.as_str() else {
+            return (FileRead::Missing, RequesterLife::Unknown);
+        };
+        let (read, file) = self.requests.read_open(name, MAX_REQUEST_BYTES);
+        (
+            read,
+            file.map_or(RequesterLife::Unknown, |file| life_of(&file)),
+        )
     }
 
     /// Looks whether the requester that locks this request still waits.
     pub fn requester_life(&self, id: &RequestId) -> RequesterLife {
-        let (read, file) = self.requests.read_open(&id.file_name(), usize::MAX >> 1);
-        match (read, file) {
-            (FileRead::Missing, _) => RequesterLife::RequestGone,
-            (_, Some(file)) => match lock::probe_file(&file) {
-                LockState::Held => RequesterLife::Waiting,
-                LockState::Free => RequesterLife::Gone,
-                LockState::Absent | LockState::Unsupported => RequesterLife::Unknown,
-            },
-            (FileRead::Content { .. } | FileRead::Refused(_) | FileRead::Failed(_), None) => {
-                RequesterLife::Unknown
-            }
+        match self.requests.open_checked(&id.file_name()) {
+            Ok(Opened::File(file)) => life_of(&file),
+            Ok(Opened::Missing) => RequesterLife::RequestGone,
+            Ok(Opened::Refused(_)) | Err(_) => RequesterLife::Unknown,
         }
     }
 
@@ -333,6 +348,13 @@ impl Inbox {
         }
     }
 
+    /// Publishes a denial for a request that is moved aside next. A response that lies there already stays.
+    pub fn publish_denial(&mut self, id: &RequestId, response: &[u8]) -> Result<(), SpoolError> {
+        match self.publish_response(&id.file_name(), response)? {
+            PublishOutcome::Published(_) | PublishOutcome::AlreadyThere => Ok(()),
+        }
+    }
+
     /// Removes a request that is not answered: its requester is gone, or its answer lies there.
     pub fn remove_request(&self, id: &RequestId) -> Result<Removal, SpoolError> {
         let name = id.file_name();
@@ -382,6 +404,14 @@ impl Inbox {
             }
             None => Ok(()),
         }
+    }
+}
+
+fn life_of(file: &std::fs::File) -> RequesterLife {
+    match lock::probe_file(file) {
+        LockState::Held => RequesterLife::Waiting,
+        LockState::Free => RequesterLife::Gone,
+        LockState::Absent | LockState::Unsupported => RequesterLife::Unknown,
     }
 }
 

@@ -134,6 +134,20 @@ impl SpoolError {
     }
 }
 
+impl SpoolError {
+    /// Whether another process may just have been in the way, so that trying again in a moment is worth it.
+    pub fn is_passing(&self) -> bool {
+        use rustix::io::Errno;
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
+        matches!(
+            Errno::from_io_error(source),
+            Some(Errno::PERM | Errno::BUSY | Errno::ACCESS)
+        )
+    }
+}
+
 /// Attaches what was tried, and where, to an error of the machine.
 pub(crate) trait IoContext<T> {
     fn context(self, doing: &'static str, path: impl Into<PathBuf>) -> Result<T, SpoolError>;

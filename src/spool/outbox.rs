@@ -210,7 +210,10 @@ impl Outbox {
                         Err(error) => FileRead::Failed(error),
                     }
                 }
-                read => read,
+                read @ (FileRead::Content { .. }
+                | FileRead::Missing
+                | FileRead::Refused(_)
+                | FileRead::Failed(_)) => read,
             },
             Err(error) => FileRead::Failed(error),
         }

@@ -18,8 +18,10 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 /// Why somebody is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake<'a> {
-    /// Something changed.
+    /// Something came or changed.
     Changed,
+    /// Something went: a request was taken back, or this process removed it.
+    Removed,
     /// The file of this name was closed by a process that could write it: a requester may have ended.
     Closed(&'a str),
     /// Events were lost: look at everything.
@@ -211,9 +213,8 @@ fn wake_of_child(kind: EventKind, name: &str) -> Option<Wake<'_>> {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Wake::Closed(name)),
         // A hard link raises only a creation, a rename only a move.
-        EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => {
-            Some(Wake::Changed)
-        }
+        EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_)) => Some(Wake::Changed),
+        EventKind::Remove(_) => Some(Wake::Removed),
         EventKind::Access(_) | EventKind::Modify(_) | EventKind::Any | EventKind::Other => None,
     }
 }

@@ -183,6 +183,14 @@ impl DecisionSource {
         }
     }
 
+    /// The session that answered, where another one did and is known.
+    pub fn responder(&self) -> Option<&str> {
+        let Self::Forwarded { responder, .. } = self else {
+            return None;
+        };
+        responder.as_deref()
+    }
+
     /// Whether nobody with authority ruled: nobody was there, or the deciding code failed.
     pub fn is_nobody(&self) -> bool {
         matches!(

@@ -1,0 +1,329 @@
+//! Numbered questions on one stream, answers from another: the prompt where there is no screen.
+//!
+//! A line of input is read only after a question was written, and counts for that question alone: if the question was taken
+//! away while the line was typed, the line decides nothing. On a terminal, what was typed before a question appeared is
+//! thrown away, and so is a line that ends within a moment of it: nobody can have read the question so fast.
+
+use std::io::{BufRead, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{PersonEvent, PersonEvents, Prompter};
+use crate::clock::{self, Moment};
+use crate::presentation::select::{Answer, Ask, NotAChoice, Question, parse_choice};
+use crate::serve::Shown;
+use crate::wire::{Digest, RequestId, UserSurface};
+
+/// A line on a terminal that ends sooner than this after its question appeared is not an answer to it.
+const TOO_SOON: Duration = Duration::from_millis(400);
+
+/// Longest line that is read, in bytes.
+const MAX_LINE: u64 = 64 * 1024;
+
+/// What lines come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// A terminal, with a person at it who types ahead.
+    Terminal,
+    /// A pipe or a file: each line answers the next question.
+    Stream,
+}
+
+/// A prompter that writes questions and reads lines.
+pub struct SelectPrompter {
+    shared: Arc<Mutex<Shared>>,
+    /// Tells the reading thread that a question was written.
+    asked: Sender<u64>,
+}
+
+struct Shared {
+    output: Box<dyn Write + Send>,
+    open: Option<Open>,
+    /// Counts questions, so that a line is known to belong to one.
+    count: u64,
+}
+
+/// The question that is open.
+struct Open {
+    id: RequestId,
+    digest: Digest,
+    question: Question,
+    number: u64,
+    shown_at: Moment,
+}
+
+impl SelectPrompter {
+    /// A prompter on these two streams. The input is read on a thread of its own, for as long as the process lives.
+    pub fn start(
+        output: Box<dyn Write + Send>,
+        input: Box<dyn BufRead + Send>,
+        kind: Input,
+        events: PersonEvents,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Mutex::new(Shared {
+            output,
+            open: None,
+            count: 0,
+        }));
+        let (asked, questions) = channel();
+        let reader = Reader {
+            shared: Arc::clone(&shared),
+            input,
+            kind,
+            events,
+            asked: asked.clone(),
+        };
+        std::thread::Builder::new()
+            .name("input".to_owned())
+            .spawn(move || reader.run(&questions))?;
+        Ok(Self { shared, asked })
+    }
+}
+
+impl Prompter for SelectPrompter {
+    fn show(&mut self, shown: Shown) {
+        let payload = shown.request.projection();
+        let path = shown
+            .request
+            .relay
+            .as_ref()
+            .map_or(&[][..], |relay| &relay.path);
+        let question = Question::decide(&Ask {
+            payload: &payload,
+            path,
+            grants: &shown.request.grants,
+            waiting: shown.waiting,
+        });
+        let mut shared = lock(&self.shared);
+        let (id, digest) = (shown.request.id, shown.digest);
+        if let Some(because) = &shown.asked_because
+            && payload.request.matched_pattern.as_ref() != Some(because)
+        {
+            shared.say(&format!(
+                "asked here because of {}",
+                crate::presentation::text::visible(because)
+            ));
+        }
+        let number = shared.ask(id, digest, question);
+        drop(shared);
+        // The thread ends only with the input, and says so itself.
+        let _told = self.asked.send(number);
+    }
+
+    fn withdraw(&mut self, id: &RequestId, why: &str) {
+        let mut shared = lock(&self.shared);
+        if shared.open.as_ref().is_some_and(|open| open.id == *id) {
+            shared.open = None;
+            shared.say(&format!(
+                "\nThis ask is closed: {why}. Nothing was decided."
+            ));
+        }
+    }
+
+    fn notice(&mut self, text: &str) {
+        lock(&self.shared).say(text);
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn ask(&mut self, id: RequestId, digest: Digest, question: Question) -> u64 {
+        self.count += 1;
+        let text = question.text();
+        self.open = Some(Open {
+            id,
+            digest,
+            question,
+            number: self.count,
+            shown_at: clock::now(),
+        });
+        self.write(&text);
+        self.count
+    }
+
+    fn say(&mut self, line: &str) {
+        self.write(&format!("{line}\n"));
+    }
+
+    fn write(&mut self, text: &str) {
+        // A reader that went away shows in the input, which ends; there is nobody to tell.
+        let _written = self
+            .output
+            .write_all(text.as_bytes())
+            .and_then(|()| self.output.flush());
+    }
+}
+
+struct Reader {
+    shared: Arc<Mutex<Shared>>,
+    input: Box<dyn BufRead + Send>,
+    kind: Input,
+    events: PersonEvents,
+    asked: Sender<u64>,
+}
+
+impl Reader {
+    fn run(mut self, questions: &Receiver<u64>) {
+        while let Ok(number) = questions.recv() {
+            if self.kind == Input::Terminal {
+                // What was typed before the question is no answer to it.
+                let _flushed = rustix::termios::tcflush(
+                    std::io::stdin(),
+                    rustix::termios::QueueSelector::IFlush,
+                );
+            }
+            match read_line(&mut self.input) {
+                Some(line) => self.take(number, &line),
+                None => {
+                    let _sent = self.events.send(PersonEvent::Gone);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take(&self, number: u64, line: &str) {
+        let mut shared = lock(&self.shared);
+        let Some(open) = shared.open.take_if(|open| open.number == number) else {
+            shared.say("That question is closed; the line was not used.");
+            // The question that is open now was announced, and is read for next.
+            return;
+        };
+        if self.kind == Input::Terminal && clock::now().since(open.shown_at) < TOO_SOON {
+            shared.say("That line came before the question could be read; it was not used.");
+            return self.again(&mut shared, open.id, open.digest, open.question);
+        }
+        match parse_choice(Some(line), &open.question) {
+            Answer::Chosen(choice) => {
+                drop(shared);
+                let via = UserSurface::Select;
+                let _sent = self.events.send(PersonEvent::Chosen {
+                    id: open.id,
+                    digest: open.digest,
+                    choice,
+                    via,
+                });
+            }
+            Answer::Next(question) => self.again(&mut shared, open.id, open.digest, question),
+            Answer::NotAChoice(why) => {
+                let hint = match why {
+                    NotAChoice::Blank | NotAChoice::EndOfInput => "Nothing was chosen.",
+                    NotAChoice::Unknown => "That is none of the options.",
+                };
+                shared.say(hint);
+                self.again(&mut shared, open.id, open.digest, open.question);
+            }
+        }
+    }
+
+    fn again(&self, shared: &mut Shared, id: RequestId, digest: Digest, question: Question) {
+        let number = shared.ask(id, digest, question);
+        let _told = self.asked.send(number);
+    }
+}
+
+/// One line without its end; `None` at the end of the input and on an error, which are no answers.
+fn read_line(input: &mut Box<dyn BufRead + Send>) -> Option<String> {
+    let mut bytes = Vec::new();
+    let read = std::io::Read::take(&mut *input, MAX_LINE).read_until(b'\n', &mut bytes);
+    match read {
+        Ok(count) if count > 0 => Some(
+            String::from_utf8_lossy(&bytes)
+                .trim_end_matches(['\r', '\n'])
+                .to_owned(),
+        ),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presentation::select::Choice;
+    use crate::wire::{ForwardedPermissionRequest, PromptPayload};
+    use std::io::{BufReader, Cursor};
+
+    #[derive(Clone, Default)]
+    struct Screen(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Screen {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Screen {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    fn shown(id: &str) -> Shown {
+        let bytes = format!(
+            r#"{{"id":"{id}","createdAt":1,"requesterSessionId":"C","targetSessionId":"P","requesterAgentName":"scout","surface":"bash","value":"rm -rf build"}}"#
+        );
+        let request = ForwardedPermissionRequest::from_json(bytes.as_bytes()).unwrap();
+        let _: PromptPayload = request.projection();
+        Shown {
+            request,
+            digest: Digest::of(bytes.as_bytes()),
+            asked_because: None,
+            waiting: 0,
+            time_left: None,
+        }
+    }
+
+    fn answers(input: &str, ids: &[&str]) -> (Vec<PersonEvent>, String) {
+        let screen = Screen::default();
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let input = Box::new(BufReader::new(Cursor::new(input.as_bytes().to_vec())));
+        let mut prompter =
+            SelectPrompter::start(Box::new(screen.clone()), input, Input::Stream, sender).unwrap();
+        let mut events = Vec::new();
+        for id in ids {
+            prompter.show(shown(id));
+            events.push(receiver.blocking_recv().unwrap());
+        }
+        (events, screen.text())
+    }
+
+    #[test]
+    fn a_line_answers_the_question_that_is_open() {
+        let (events, screen) = answers("1\n", &["a"]);
+        assert!(
+            matches!(&events[0], PersonEvent::Chosen { choice: Choice::Once, id, .. } if id.as_str() == "a")
+        );
+        assert!(screen.contains("rm -rf build"), "{screen}");
+    }
+
+    #[test]
+    fn what_is_no_option_decides_nothing_and_the_question_stays() {
+        let (events, screen) = answers("yes please continue\n\n9\n1\n", &["a"]);
+        assert!(matches!(
+            &events[0],
+            PersonEvent::Chosen {
+                choice: Choice::Once,
+                ..
+            }
+        ));
+        assert!(screen.contains("That is none of the options."), "{screen}");
+        assert!(screen.contains("Nothing was chosen."), "{screen}");
+    }
+
+    #[test]
+    fn the_end_of_the_input_is_no_answer() {
+        let (events, _) = answers("", &["a"]);
+        assert!(matches!(events[0], PersonEvent::Gone));
+        let (events, _) = answers("1\n", &["a", "b"]);
+        assert!(matches!(events[1], PersonEvent::Gone));
+    }
+}

@@ -1,0 +1,192 @@
+//! Everything that can happen to a serving session, and everything that it can do: the two alphabets of the pure step.
+
+use std::time::Duration;
+
+use crate::audit::Entry;
+use crate::clock::Moment;
+use crate::presentation::select::Choice;
+use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
+use crate::wire::{Decision, Digest, ForwardedPermissionRequest, RequestId, UserSurface};
+
+/// An input.
+#[derive(Debug)]
+pub enum Event {
+    /// The inbox holds exactly these candidates.
+    Listed(Vec<Candidate>),
+    /// A candidate was read.
+    Read(Candidate, FileRead, RequesterLife),
+    /// A file of this name was closed by a process that could write it.
+    Closed(RequestId),
+    /// Somebody looked whether a requester still waits.
+    Life(RequestId, RequesterLife),
+    /// A person decided the ask that was shown with this digest.
+    Chosen {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what was shown.
+        digest: Digest,
+        /// What was chosen.
+        choice: Choice,
+        /// On which surface.
+        via: UserSurface,
+    },
+    /// The person is gone: nobody can be asked here any more.
+    PersonGone,
+    /// The parent session answered an ask that was passed on to it, or nobody did.
+    Relayed(RequestId, RelayOutcome),
+    /// The parent session is, or is not, demonstrably being served.
+    Parent(ParentLife),
+    /// What became of an answer.
+    Answered(RequestId, Delivery),
+    /// A candidate could not be moved aside.
+    Stuck(Candidate),
+    /// Time has passed.
+    Tick,
+    /// The session ends.
+    Shutdown,
+}
+
+/// How passing an ask on to the parent ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RelayOutcome {
+    /// The parent answered.
+    Answered(Decision),
+    /// Nobody ruled there; a person here may still.
+    Nobody(Decision),
+}
+
+/// Whether the parent can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParentLife {
+    /// It is served.
+    Serving,
+    /// It is not, or that cannot be told.
+    NotServing,
+}
+
+/// What became of an answer.
+#[derive(Debug)]
+pub enum Delivery {
+    /// It was published.
+    Delivered,
+    /// Nobody can take it.
+    Unclaimed,
+    /// Another file has the request's name now.
+    RequestChanged,
+    /// The requester ended before a person's decision could reach it.
+    RequesterGone,
+    /// This session had answered it already, before a restart.
+    AlreadyAnswered,
+    /// It could not be written; it is tried again.
+    Failed(String),
+}
+
+/// An output.
+#[derive(Debug)]
+pub enum Effect {
+    /// Read this candidate.
+    Read(Candidate),
+    /// Record the entries, then publish the answer, then say what became of it.
+    Answer(Box<Answer>),
+    /// Write to the review log.
+    Log(Entry),
+    /// Look whether the requester still waits.
+    CheckLife(RequestId),
+    /// Remove a request whose requester is gone.
+    Remove(RequestId),
+    /// Move a candidate aside, and answer it where its name is a safe id.
+    SetAside {
+        /// What.
+        candidate: Candidate,
+        /// Why.
+        reason: String,
+        /// What its requester is told; `None` where nobody waits.
+        answer: Option<Decision>,
+    },
+    /// Show an ask to the person.
+    Show(Box<Shown>),
+    /// Take the ask that is shown away.
+    Withdraw {
+        /// Which.
+        id: RequestId,
+        /// Why it went, for the person.
+        why: String,
+    },
+    /// Pass an ask on to the parent.
+    Relay(Box<Relay>),
+    /// Stop waiting for the parent's answer to it.
+    CancelRelay(RequestId),
+    /// Everything is settled: the session can end.
+    Finished,
+}
+
+/// An answer to publish.
+#[derive(Debug)]
+pub struct Answer {
+    /// Id of the ask.
+    pub id: RequestId,
+    /// The file that was decided.
+    pub stamp: FileStamp,
+    /// Digest of its bytes.
+    pub digest: Digest,
+    /// The decision, scope translated.
+    pub decision: Decision,
+    /// What is written to the review log first.
+    pub entries: Vec<Entry>,
+    /// Whether the requester must be seen to live before the answer counts.
+    pub care: Care,
+}
+
+/// How carefully an answer is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Care {
+    /// As fast as possible: it can be made again.
+    Fast,
+    /// A person decided: the requester is looked at first, and nothing is recorded that reaches nobody.
+    Person,
+}
+
+/// An ask as it is shown.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The request, as read.
+    pub request: ForwardedPermissionRequest,
+    /// Digest of its bytes.
+    pub digest: Digest,
+    /// The pattern or sentinel of this session that made it an ask.
+    pub asked_because: Option<String>,
+    /// How many more wait.
+    pub waiting: usize,
+    /// How long the requester will still wait, where it said so.
+    pub time_left: Option<Duration>,
+}
+
+/// An ask to pass on.
+#[derive(Debug, Clone)]
+pub struct Relay {
+    /// The request, as read.
+    pub request: ForwardedPermissionRequest,
+    /// How long the parent may take.
+    pub budget: Duration,
+}
+
+/// "Now" by the clock of the file system, as of a moment of our own: a file's age is the difference of two of its times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileClock {
+    /// When it was read.
+    pub at: Moment,
+    /// What it said, in epoch nanoseconds.
+    pub mtime_ns: i128,
+}
+
+impl FileClock {
+    /// How old a file is.
+    pub fn age(&self, now: Moment, file: FileStamp) -> Duration {
+        let elapsed = i128::try_from(now.since(self.at).as_nanos()).unwrap_or(i128::MAX);
+        let age = self
+            .mtime_ns
+            .saturating_add(elapsed)
+            .saturating_sub(file.mtime_ns);
+        Duration::from_nanos(u64::try_from(age).unwrap_or(0))
+    }
+}
