@@ -123,8 +123,13 @@ pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
     if let Some(context) = request.command_context {
         facts.push(Fact::shown("context", context_name(context).to_owned()));
     }
-    if holds_hidden(payload, path) {
+    let texts = untrusted_texts(payload, path);
+    if texts.iter().any(|untrusted| text::has_hidden(untrusted)) {
         let line = "characters that cannot be seen; they stand as <U+…>".to_owned();
+        facts.push(Fact::shown("caution", line));
+    }
+    if texts.iter().any(|untrusted| text::has_lookalike(untrusted)) {
+        let line = "letters or signs that look like others".to_owned();
         facts.push(Fact::shown("caution", line));
     }
     facts
@@ -286,7 +291,8 @@ fn indented(indent: usize, line: &str) -> String {
     }
 }
 
-fn holds_hidden(payload: &PromptPayload, path: &[Hop]) -> bool {
+/// Every text of an ask that is not ours. Taken apart field by field, so that a new field cannot be forgotten.
+fn untrusted_texts<'a>(payload: &'a PromptPayload, path: &'a [Hop]) -> Vec<&'a str> {
     let PromptPayload {
         kind: _,
         request:
@@ -330,11 +336,14 @@ fn holds_hidden(payload: &PromptPayload, path: &[Hop]) -> bool {
         .chain(evidence)
         .chain(notes)
         .chain(hops)
-        .any(|untrusted| text::has_hidden(untrusted))
+        .map(String::as_str)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::wire::{Annotation, Evidence, Requester};
 
@@ -499,6 +508,61 @@ mod tests {
         assert!(!lines(&ask).join("\n").contains("caution"));
         ask.evidence = vec![evidence("input", "x", Some("\u{200B}"))];
         assert!(lines(&ask).join("\n").contains("caution"));
+    }
+
+    #[test]
+    fn lookalikes_are_said() {
+        let ask = payload(PayloadKind::Bash, "bash", Some("bash"), "\u{441}url x");
+        let shown = lines(&ask).join("\n");
+        assert!(shown.contains("caution  : letters or signs"), "{shown}");
+        assert_eq!(shown.matches("caution").count(), 1);
+    }
+
+    proptest! {
+        /// SPOOF-5: whatever stands in whatever field, a row starts with a label of ours, a quotation, or an indentation.
+        #[test]
+        fn no_content_reaches_the_label_column(
+            texts in proptest::array::uniform12("(\\PC|.|\n| : |\\) Yes){0,12}"),
+            kind in 0_usize..9,
+            columns in proptest::option::of(1_usize..60),
+        ) {
+            const LABELS: [&str; 16] = [
+                "subagent", "through", "tool", "surface", "rule", "matched as", "command", "target", "path", "skill",
+                "value", "runs", "caution", "input", "model note", "context",
+            ];
+            let kinds = [
+                PayloadKind::Bash, PayloadKind::Mcp, PayloadKind::Tool, PayloadKind::Path, PayloadKind::ExternalDirectory,
+                PayloadKind::BashExternalDirectory, PayloadKind::Skill, PayloadKind::SkillRead, PayloadKind::Forwarded,
+            ];
+            let [agent, session, surface, tool, alias, value, rule, unit, label, text, detail, note] = texts;
+            let mut ask = payload(kinds[kind], &surface, Some(&tool), &value);
+            ask.request.requester.agent_name = Some(agent.clone());
+            ask.request.requester.session_id = Some(session.clone());
+            ask.request.invoked_tool_name = Some(alias.clone());
+            ask.request.matched_pattern = Some(rule);
+            ask.request.matched_spelling = Some(unit.clone());
+            ask.request.executed_unit = Some(unit);
+            ask.evidence = vec![evidence(&label, &text, Some(&detail)), evidence("input", &text, None)];
+            ask.annotations = vec![Annotation { source: alias, text: note }];
+            let path = [Hop { session_id: session, agent_name: agent }];
+            let mut facts = core_rows(&ask, &path);
+            facts.extend(evidence_rows(&ask));
+            let width = label_width(&facts);
+            for fact in &facts {
+                for (nth, row) in layout(fact, width, columns).into_iter().enumerate() {
+                    prop_assert!(!row.chars().any(|c| c != '\u{FE0F}' && text::is_hidden(c)), "{:?}", row);
+                    if let Some(columns) = columns {
+                        prop_assert!(text::width(&row) <= columns, "{:?}", row);
+                    }
+                    if nth == 0 {
+                        let labelled = LABELS.contains(&fact.label.as_str()) || fact.label.starts_with('"');
+                        prop_assert!(labelled, "{:?}", fact.label);
+                    } else if columns.is_none_or(|columns| columns > 1) {
+                        prop_assert!(row.is_empty() || row.starts_with(' '), "{:?}", row);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

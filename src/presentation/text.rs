@@ -8,7 +8,7 @@
 //! paragraph separators, every space but U+0020, private use and unassigned code points, variation selectors (but the one
 //! that turns a text symbol into an emoji), letters and marks without a visible form, the Thai and Lao AM (terminals disagree
 //! about its width), and combining marks that have nothing to combine with or come in heaps. Other text of any script stays
-//! readable. Look-alike letters are not detected here.
+//! readable. Look-alikes are left as they are; [`has_lookalike`] tells where to look twice.
 //!
 //! Text is made visible exactly once, by the renderer that lays it out; doing it twice escapes the escapes. Widths are measured
 //! on visible text only.
@@ -53,7 +53,7 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// Whether `text` holds anything that a reader could not have seen. Line breaks and tabs are layout and do not count, nor does
-/// text that merely reads like an escape.
+/// text that merely reads like an escape, nor the AM that any Thai text has.
 pub fn has_hidden(text: &str) -> bool {
     !is_plain(text)
         && matches!(
@@ -108,11 +108,44 @@ fn has_no_form(character: char) -> bool {
         | '\u{180B}'..='\u{180F}' | '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}'
         // Blank braille cell, blank note head, Egyptian blanks.
         | '\u{2800}' | '\u{1D159}' | '\u{13441}' | '\u{13442}'
-        // Thai and Lao AM, of one or two columns as the terminal likes.
-        | '\u{0E33}' | '\u{0EB3}'
         // Stands for an object that is not there.
         | '\u{FFFC}'
-    )
+    ) || is_am(character)
+}
+
+/// Thai and Lao AM: of one or two columns as the terminal likes.
+fn is_am(character: char) -> bool {
+    matches!(character, '\u{0E33}' | '\u{0EB3}')
+}
+
+/// Whether `text` holds something that is easily taken for something else: a word of ASCII letters with a letter of an alphabet
+/// that has the same shapes, ASCII in another width or style, or a stand-in for a character that a path or a shell gives a
+/// meaning to. A word that is all of one other alphabet is just a word.
+pub fn has_lookalike(text: &str) -> bool {
+    if text.is_ascii() {
+        return false;
+    }
+    let styled = |character| {
+        matches!(character,
+        // Full-width letters and digits, mathematical letters and digits.
+        '\u{FF10}'..='\u{FF19}' | '\u{FF21}'..='\u{FF3A}' | '\u{FF41}'..='\u{FF5A}' | '\u{1D400}'..='\u{1D7FF}'
+        // Stand-ins for `;`, `/`, `\\`, `|`, `:`.
+        | '\u{037E}' | '\u{2044}' | '\u{2215}' | '\u{29F8}' | '\u{FF0F}' | '\u{2216}' | '\u{29F5}' | '\u{FE68}' | '\u{FF3C}'
+        | '\u{2223}' | '\u{01C0}' | '\u{2236}' | '\u{A789}')
+    };
+    let same_shapes = |character| {
+        matches!(character,
+        // Greek and Coptic, Cyrillic, Armenian, Cherokee, Lisu.
+        '\u{0370}'..='\u{03FF}' | '\u{0400}'..='\u{052F}' | '\u{0531}'..='\u{0589}' | '\u{13A0}'..='\u{13FF}'
+        | '\u{1C80}'..='\u{1C8F}' | '\u{2C80}'..='\u{2CFF}' | '\u{A640}'..='\u{A69F}' | '\u{A4D0}'..='\u{A4FF}'
+        | '\u{AB70}'..='\u{ABBF}')
+    };
+    text.chars().any(styled)
+        || text
+            .split(|character: char| !character.is_alphabetic())
+            .any(|word| {
+                word.contains(same_shapes) && word.contains(|character: char| character.is_ascii())
+            })
 }
 
 /// Columns that visible text takes on a terminal: never less than what is drawn, for ligatures are counted in full.
@@ -297,7 +330,11 @@ impl<'a> Walk<'a> {
                 }
                 _ => {
                     self.escape(out, character);
-                    Changed::Hidden
+                    if is_am(character) {
+                        Changed::Layout
+                    } else {
+                        Changed::Hidden
+                    }
                 }
             };
             changed = changed.max(change);
@@ -463,7 +500,7 @@ mod tests {
                 assert_eq!(read_back(&shown), text);
                 assert_eq!(
                     shown.as_ref() != text,
-                    has_hidden(&text) || "\n\t".contains(character)
+                    has_hidden(&text) || is_am(character) || "\n\t".contains(character)
                 );
             }
             if !is_hidden(character) && !combines(character) {
@@ -506,7 +543,6 @@ mod tests {
                 "\u{E0041}\u{E0100}\u{FE00}\u{F8FF}\u{10FFFF}",
                 "<U+E0041><U+E0100><U+FE00><U+F8FF><U+10FFFF>",
             ),
-            ("\u{0E17}\u{0E33}", "\u{0E17}<U+0E33>"),
             ("\u{301}x", "<U+0301>x"),
             (" \u{301}x", " <U+0301>x"),
             ("\u{200B}\u{301}", "<U+200B><U+0301>"),
@@ -521,6 +557,38 @@ mod tests {
             visible(&format!("a{}", "\u{301}".repeat(7))),
             format!("a{}<U+0301>", "\u{301}".repeat(6))
         );
+    }
+
+    #[test]
+    fn the_am_of_thai_text_is_escaped_but_no_reason_for_alarm() {
+        assert_eq!(visible("\u{0E17}\u{0E33}"), "\u{0E17}<U+0E33>");
+        assert!(!has_hidden("\u{0E17}\u{0E33}"));
+    }
+
+    #[test]
+    fn lookalikes_are_told() {
+        for text in [
+            "\u{441}url evil",
+            "p\u{430}ypal.com",
+            "ls \u{3B1}b",
+            "\u{FF52}\u{FF4D} -rf",
+            "\u{1D41A}",
+            "a\u{2215}b",
+            "ls\u{37E}",
+        ] {
+            assert!(has_lookalike(text), "{text}");
+        }
+        for text in [
+            "",
+            "rm -rf",
+            "Привет rm",
+            "αβγ-x",
+            "你好，ls？",
+            "naïve",
+            "安装 npm包",
+        ] {
+            assert!(!has_lookalike(text), "{text}");
+        }
     }
 
     #[test]
