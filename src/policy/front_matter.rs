@@ -28,10 +28,11 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::config::{self, ConfigProblem, MAX_CONFIG_BYTES};
+use super::config::{ConfigProblem, MAX_CONFIG_BYTES};
 use super::json::{At, JsonProblem, Position, clip, decode};
 use super::nearest::nearest;
 use super::permission::{PatternRule, PermissionMap, SurfaceRules};
+use super::read;
 use super::rules::Verdict;
 
 const FENCE: &str = "---";
@@ -136,11 +137,12 @@ impl FrontMatter {
         };
         let text = decode(bytes, MAX_CONFIG_BYTES)
             .map_err(|(position, problem)| failed(position, problem.into()))?;
-        read(text).map_err(|At { offset, problem }| failed(Position::of(text, offset), problem))
+        front_matter(text)
+            .map_err(|At { offset, problem }| failed(Position::of(text, offset), problem))
     }
 }
 
-fn read(text: &str) -> Found<FrontMatter> {
+fn front_matter(text: &str) -> Found<FrontMatter> {
     if text.trim().is_empty() {
         return wrong(0, FrontMatterProblem::Empty);
     }
@@ -247,22 +249,16 @@ impl<'t> Entry<'t> {
         let content = line.trim_start_matches(' ');
         let indent = line.len() - content.len();
         let offset = line_offset + indent;
-        let (key, rest) = match content.chars().next() {
-            Some(quote @ ('"' | '\'')) => {
-                let inside = content.get(1..).unwrap_or_default();
-                inside
-                    .split_once(quote)
-                    .ok_or(At {
-                        offset,
-                        problem: FrontMatterProblem::OpenQuote,
-                    })
-                    .map(|(key, rest)| (key, rest.trim_start()))?
-            }
-            _ => {
-                let colon = content.find(':').unwrap_or(content.len());
-                let (key, rest) = content.split_at(colon);
-                (key.trim_end(), rest)
-            }
+        let quote = content.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let (key, rest) = if let Some(quote) = quote {
+            let inside = content.get(1..).unwrap_or_default();
+            let Some((key, rest)) = inside.split_once(quote) else {
+                return wrong(offset, FrontMatterProblem::OpenQuote);
+            };
+            (key, rest.trim_start())
+        } else {
+            let (key, rest) = content.split_at(content.find(':').unwrap_or(content.len()));
+            (key.trim_end(), rest)
         };
         let Some(value) = rest.strip_prefix(':') else {
             return wrong(offset, FrontMatterProblem::NotAnEntry);
@@ -323,7 +319,7 @@ fn branches<'b, 't>(block: &'b [Entry<'t>]) -> Found<Vec<Branch<'b, 't>>> {
 fn permission_map(block: &[Entry<'_>]) -> Found<PermissionMap> {
     let mut map = PermissionMap::default();
     for (surface, below) in branches(block)? {
-        config::surface_key(surface.key, surface.offset).map_err(carried)?;
+        read::surface_key(surface.key, surface.offset).map_err(carried)?;
         let rules = match surface.value {
             Some((value, offset)) => SurfaceRules::Whole(verdict(value, surface.key, offset)?),
             None => SurfaceRules::Patterns(
@@ -376,7 +372,7 @@ fn pattern_rule(pattern: &Entry<'_>, below: &[Entry<'_>]) -> Found<PatternRule> 
             }
             "reason" => {
                 let text = scalar(value, offset)?;
-                reason = Some(config::reason(text, offset).map_err(carried)?);
+                reason = Some(read::reason(text, offset).map_err(carried)?);
             }
             other => {
                 return wrong(
@@ -403,7 +399,7 @@ fn pattern_rule(pattern: &Entry<'_>, below: &[Entry<'_>]) -> Found<PatternRule> 
 }
 
 fn verdict(value: &str, what: &str, offset: usize) -> Found<Verdict> {
-    config::verdict(scalar(value, offset)?, what, offset).map_err(carried)
+    read::verdict(scalar(value, offset)?, what, offset).map_err(carried)
 }
 
 /// A value on its line, without its quotes. No escape is known within them.

@@ -425,7 +425,7 @@ impl Parser<'_> {
             return Ok(c);
         }
         // A high half needs its low half right behind it.
-        if !(0xd800..0xdc00).contains(&first) || !(self.take('\\') && self.take('u')) {
+        if !((0xd800..0xdc00).contains(&first) && self.take('\\') && self.take('u')) {
             return Err(bad(JsonProblem::HalfSurrogate));
         }
         let second = self.hex().filter(|low| (0xdc00..0xe000).contains(low));

@@ -335,25 +335,23 @@ impl<'a> Bench<'a> {
                 last = Some(rule);
             }
         });
-        match last {
-            Some(rule) => Finding {
-                verdict: rule.verdict,
+        let Some(rule) = last else {
+            let (verdict, origin) = rules.default_verdict();
+            return Finding {
+                verdict,
                 surface: asked,
-                // What comes along with another rule has no pattern that anybody wrote.
-                pattern: (rule.origin != Origin::Baseline).then(|| rule.pattern.as_str()),
-                by: By::Rule(rule.origin),
-                reason: rule.reason.as_deref(),
-            },
-            None => {
-                let (verdict, origin) = rules.default_verdict();
-                Finding {
-                    verdict,
-                    surface: asked,
-                    pattern: None,
-                    by: By::Rule(origin),
-                    reason: None,
-                }
-            }
+                pattern: None,
+                by: By::Rule(origin),
+                reason: None,
+            };
+        };
+        Finding {
+            verdict: rule.verdict,
+            surface: asked,
+            // What comes along with another rule has no pattern that anybody wrote.
+            pattern: (rule.origin != Origin::Baseline).then(|| rule.pattern.as_str()),
+            by: By::Rule(rule.origin),
+            reason: rule.reason.as_deref(),
         }
     }
 

@@ -20,6 +20,7 @@ mod judge;
 mod nearest;
 mod pattern;
 mod permission;
+mod read;
 mod rules;
 mod session_rules;
 

@@ -240,7 +240,7 @@ impl Piece {
                 chars
                     .iter()
                     .all(|wanted| fits(*wanted, rest.next()))
-                    .then(|| rest.as_str())
+                    .then_some(rest.as_str())
             }
         }
     }
@@ -254,7 +254,7 @@ impl Piece {
                     .iter()
                     .rev()
                     .all(|wanted| fits(*wanted, rest.next_back()))
-                    .then(|| rest.as_str())
+                    .then_some(rest.as_str())
             }
         }
     }

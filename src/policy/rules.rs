@@ -413,7 +413,7 @@ impl Merged {
                 MergedSurface::Patterns(patterns) => {
                     rules.extend(patterns.into_iter().map(|(entry, origin)| {
                         rule(&entry.pattern, entry.verdict, entry.reason, origin)
-                    }))
+                    }));
                 }
             }
         }

@@ -1,0 +1,669 @@
+//! Takes a configuration apart, key by key.
+//!
+//! Nothing is guessed: a key or value that is not known stops the reading at its place. What is valid and probably not meant
+//! (a deprecated key, a chain that names no program, a rule that can never allow) is told in a notice.
+//!
+//! # Invariants
+//!
+//! * Every key of [`CONFIG_KEYS`] is read here, and no other.
+//! * No default is written down here: what the file does not say stays as [`Config::default`] has it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::config::{
+    CONFIG_KEYS, Config, ConfigError, ConfigProblem, Family, Inbox, Limits, MAX_CONFIG_BYTES,
+    Notice, Program, ShellTool, Switch,
+};
+use super::dialog_keys::{self, DialogKeys};
+use super::json::{At, JsonProblem, Member, Node, Position, Value, clip, decode, parse};
+use super::nearest::nearest;
+use super::permission::{
+    DIRECTIONAL_KEYS, MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceKeyProblem,
+    SurfaceRules, check_surface_key,
+};
+use super::rules::Verdict;
+use super::{BASH_SURFACE, is_one_simple_command};
+use crate::wire::{Generation, SessionId};
+
+/// Greatest number that every reader of JSON keeps exactly.
+const MAX_WHOLE: u64 = (1 << 53) - 1;
+
+impl Config {
+    /// Reads the configuration `bytes` of the file that the caller calls `label`.
+    pub fn read(bytes: &[u8], label: &str) -> Result<Self, ConfigError> {
+        let failed = |position, problem| ConfigError {
+            label: label.to_owned(),
+            position,
+            problem,
+        };
+        let text = decode(bytes, MAX_CONFIG_BYTES)
+            .map_err(|(position, problem)| failed(position, problem.into()))?;
+        let at = |At { offset, problem }| failed(Position::of(text, offset), problem);
+        let node = parse(text).map_err(|At { offset, problem }| {
+            at(At {
+                offset,
+                problem: problem.into(),
+            })
+        })?;
+        let mut reader = Reader {
+            text,
+            label,
+            notices: Vec::new(),
+        };
+        let mut config = reader.config(&node).map_err(at)?;
+        config.notices = reader.notices;
+        Ok(config)
+    }
+}
+
+pub(super) type Read<T> = Result<T, At<ConfigProblem>>;
+
+fn wrong<T>(offset: usize, problem: ConfigProblem) -> Read<T> {
+    Err(At { offset, problem })
+}
+
+fn wrong_type<T>(node: &Node, what: &str, wanted: &'static str) -> Read<T> {
+    wrong(
+        node.offset,
+        ConfigProblem::WrongType {
+            what: clip(what),
+            wanted,
+            found: node.value.kind(),
+        },
+    )
+}
+
+fn unknown_key<T>(member: &Member, within: Option<&str>, known: &[&'static str]) -> Read<T> {
+    wrong(
+        member.offset,
+        ConfigProblem::UnknownKey {
+            key: clip(&member.key),
+            within: within.map(clip),
+            nearest: nearest(&member.key, known),
+        },
+    )
+}
+
+fn object<'n>(node: &'n Node, what: &str) -> Read<&'n [Member]> {
+    let Value::Object(members) = &node.value else {
+        return wrong_type(node, what, "an object");
+    };
+    Ok(members)
+}
+
+fn array<'n>(node: &'n Node, what: &str) -> Read<&'n [Node]> {
+    let Value::Array(items) = &node.value else {
+        return wrong_type(node, what, "an array");
+    };
+    Ok(items)
+}
+
+fn text<'n>(node: &'n Node, what: &str) -> Read<&'n str> {
+    let Value::Text(text) = &node.value else {
+        return wrong_type(node, what, "a text");
+    };
+    Ok(text)
+}
+
+fn non_empty_text(node: &Node, what: &str) -> Read<String> {
+    match text(node, what)? {
+        "" => wrong(node.offset, ConfigProblem::EmptyValue { what: clip(what) }),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn texts(node: &Node, what: &str) -> Read<Vec<String>> {
+    array(node, what)?
+        .iter()
+        .map(|item| non_empty_text(item, what))
+        .collect()
+}
+
+fn switch(node: &Node, what: &str) -> Read<Switch> {
+    match node.value {
+        Value::True => Ok(Switch::On),
+        Value::False => Ok(Switch::Off),
+        Value::Null | Value::Number(_) | Value::Text(_) | Value::Array(_) | Value::Object(_) => {
+            wrong_type(node, what, "true or false")
+        }
+    }
+}
+
+/// A whole number of at least `min`. `1e3` is one too.
+fn whole(node: &Node, what: &str, min: u64) -> Read<u64> {
+    let Value::Number(number) = &node.value else {
+        return wrong_type(node, what, "a number");
+    };
+    let whole = number.parse::<u64>().ok().or_else(|| {
+        let float = number.parse::<f64>().ok()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "the range and the fraction are checked"
+        )]
+        (float.fract() == 0.0 && (0.0..=MAX_WHOLE as f64).contains(&float)).then_some(float as u64)
+    });
+    match whole.filter(|whole| (min..=MAX_WHOLE).contains(whole)) {
+        Some(whole) => Ok(whole),
+        None => wrong(
+            node.offset,
+            ConfigProblem::OutOfRange {
+                what: clip(what),
+                min,
+                max: MAX_WHOLE,
+            },
+        ),
+    }
+}
+
+fn count(node: &Node, what: &str, min: u64) -> Read<usize> {
+    whole(node, what, min).map(|whole| usize::try_from(whole).unwrap_or(usize::MAX))
+}
+
+fn milliseconds(node: &Node, what: &str) -> Read<Duration> {
+    whole(node, what, 1).map(Duration::from_millis)
+}
+
+fn one_of<T>(node: &Node, what: &str, wanted: &'static str, known: &[(&'static str, T)]) -> Read<T>
+where
+    T: Copy,
+{
+    let found = text(node, what)?;
+    if let Some((_, value)) = known.iter().find(|(name, _)| *name == found) {
+        return Ok(*value);
+    }
+    let names: Vec<&'static str> = known.iter().map(|(name, _)| *name).collect();
+    wrong(
+        node.offset,
+        ConfigProblem::UnknownValue {
+            what: clip(what),
+            wanted,
+            found: clip(found),
+            nearest: nearest(found, &names),
+        },
+    )
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    label: &'a str,
+    notices: Vec<Notice>,
+}
+
+impl Reader<'_> {
+    fn notice(&mut self, offset: usize, text: String) {
+        self.notices.push(Notice {
+            label: self.label.to_owned(),
+            position: Position::of(self.text, offset),
+            text,
+        });
+    }
+
+    fn config(&mut self, node: &Node) -> Read<Config> {
+        let Value::Object(members) = &node.value else {
+            return wrong(
+                node.offset,
+                JsonProblem::Unexpected {
+                    expected: "an object",
+                    found: node.value.kind().to_owned(),
+                }
+                .into(),
+            );
+        };
+        let mut config = Config::default();
+        for member in members {
+            self.member(&mut config, member)?;
+        }
+        self.check_chain(members, "authorizerChain", &config.authorizers);
+        self.check_chain(members, "annotatorChain", &config.annotators);
+        Ok(config)
+    }
+
+    fn member(&mut self, config: &mut Config, member: &Member) -> Read<()> {
+        let (key, node) = (member.key.as_str(), &member.node);
+        match key {
+            "$schema" => {
+                text(node, key)?;
+            }
+            "debugLog" => config.debug_log = switch(node, key)?,
+            "permissionReviewLog" => config.permission_review_log = switch(node, key)?,
+            "yoloMode" => config.yolo_mode = switch(node, key)?,
+            "doublePressToConfirm" => config.double_press_to_confirm = switch(node, key)?,
+            "permissionDialogKeys" => {
+                config.permission_dialog_keys = self.dialog_keys(node, key)?;
+            }
+            "forwardingTimeoutMs" => config.forwarding_timeout = milliseconds(node, key)?,
+            "promptMaxRows" => config.prompt_max_rows = count(node, key, 1)?,
+            "promptFieldMaxWidth" => config.prompt_field_max_width = count(node, key, 1)?,
+            "reviewLogFieldMaxWidth" => config.review_log_field_max_width = count(node, key, 1)?,
+            "authorizerChain" => config.authorizer_chain = texts(node, key)?,
+            "authorizerTrust" => config.authorizer_trust = authorizer_trust(node, key)?,
+            "piInfrastructureReadPaths" => {
+                config.pi_infrastructure_read_paths = texts(node, key)?;
+            }
+            "shellTools" => config.shell_tools = shell_tools(node, key)?,
+            "permission" => config.permission = self.permission(node, key)?,
+            "toolInputPreviewMaxLength" | "toolTextSummaryMaxLength" => {
+                whole(node, key, 1)?;
+                self.notice(
+                    member.offset,
+                    format!(
+                        "{key:?} is deprecated and has no effect; \
+                         \"promptMaxRows\" and \"promptFieldMaxWidth\" bound a prompt"
+                    ),
+                );
+            }
+            "session" => config.session = Some(session(node, key)?),
+            "peerGeneration" => {
+                config.peer_generation = one_of(
+                    node,
+                    key,
+                    r#""g1" or "current""#,
+                    &[("g1", Generation::G1), ("current", Generation::Current)],
+                )?;
+            }
+            "requireSeal" => config.require_seal = switch(node, key)?,
+            "requireAudit" => config.require_audit = switch(node, key)?,
+            "requestMaxAgeMs" => config.request_max_age = milliseconds(node, key)?,
+            "inbox" => config.inbox = inbox(node, key)?,
+            "authorizers" => config.authorizers = programs(node, key, "authorizer", 30_000)?,
+            "annotatorChain" => config.annotator_chain = texts(node, key)?,
+            "annotators" => config.annotators = programs(node, key, "annotator", 3_000)?,
+            "evidenceFormatters" => {
+                config.evidence_formatters = programs(node, key, "tool", 1_000)?;
+            }
+            "limits" => config.limits = limits(node, key)?,
+            "persistGrants" => config.persist_grants = switch(node, key)?,
+            _ => return unknown_key(member, None, &CONFIG_KEYS),
+        }
+        Ok(())
+    }
+
+    /// A link without a program is skipped, which means more asking: worth a word, not an error.
+    fn check_chain(
+        &mut self,
+        members: &[Member],
+        key: &'static str,
+        programs: &BTreeMap<String, Program>,
+    ) {
+        let Some(member) = members.iter().find(|member| member.key == key) else {
+            return;
+        };
+        let Value::Array(links) = &member.node.value else {
+            return;
+        };
+        for link in links {
+            if let Value::Text(name) = &link.value
+                && !programs.contains_key(name)
+            {
+                self.notice(
+                    link.offset,
+                    format!(
+                        "{key:?} names {:?}, for which there is no program; it is skipped",
+                        clip(name)
+                    ),
+                );
+            }
+        }
+    }
+
+    fn dialog_keys(&mut self, node: &Node, what: &str) -> Read<DialogKeys> {
+        let mut wanted = [None; dialog_keys::NAMES.len()];
+        let mut offsets = [0; dialog_keys::NAMES.len()];
+        for member in object(node, what)? {
+            let place = dialog_keys::NAMES
+                .iter()
+                .position(|name| *name == member.key);
+            let slot = place.and_then(|place| wanted.get_mut(place).zip(offsets.get_mut(place)));
+            let Some((slot, offset)) = slot else {
+                return unknown_key(member, Some(what), &dialog_keys::NAMES);
+            };
+            *slot = Some(text(&member.node, &member.key)?);
+            *offset = member.node.offset;
+        }
+        let (keys, refused) = DialogKeys::choose(wanted);
+        for refusal in refused {
+            let offset = offsets.get(refusal.place).copied().unwrap_or(node.offset);
+            self.notice(offset, refusal.to_string());
+        }
+        Ok(keys)
+    }
+
+    fn permission(&mut self, node: &Node, what: &str) -> Read<PermissionMap> {
+        let mut map = PermissionMap::default();
+        for member in object(node, what)? {
+            surface_key(&member.key, member.offset)?;
+            let rules = self.surface_rules(member)?;
+            map.surfaces.push((member.key.clone(), rules));
+        }
+        let allows_all = map.get("*") == Some(&SurfaceRules::Whole(Verdict::Allow));
+        let bash_has_own = map.get(BASH_SURFACE).is_some_and(|rules| match rules {
+            SurfaceRules::Whole(_) => true,
+            SurfaceRules::Patterns(patterns) => patterns.iter().any(|rule| rule.pattern == "*"),
+        });
+        if allows_all && !bash_has_own {
+            self.notice(
+                node.offset,
+                "\"*\" is \"allow\" and \"bash\" has no \"*\" of its own, \
+                 so any simple command that no rule names is allowed"
+                    .to_owned(),
+            );
+        }
+        Ok(map)
+    }
+
+    fn surface_rules(&mut self, member: &Member) -> Read<SurfaceRules> {
+        let (surface, node) = (member.key.as_str(), &member.node);
+        let members = match &node.value {
+            Value::Text(name) => {
+                return verdict(name, surface, node.offset).map(SurfaceRules::Whole);
+            }
+            Value::Object(members) => members,
+            Value::Null | Value::True | Value::False | Value::Number(_) | Value::Array(_) => {
+                return wrong_type(node, surface, "a verdict or an object of patterns");
+            }
+        };
+        if surface == "*" {
+            self.notice(
+                member.offset,
+                "\"*\" takes one verdict; patterns under it have no effect, and what no rule matches is asked"
+                    .to_owned(),
+            );
+        }
+        let mut patterns = Vec::with_capacity(members.len());
+        for member in members {
+            if member.key.is_empty() {
+                return wrong(member.offset, ConfigProblem::EmptyKey { what: "pattern" });
+            }
+            let rule = pattern_rule(&member.key, &member.node)?;
+            if surface == BASH_SURFACE
+                && rule.verdict == Verdict::Allow
+                && !is_one_simple_command(&rule.pattern)
+            {
+                self.notice(
+                    member.offset,
+                    format!(
+                        "{:?} covers more than one simple command, which no rule allows; it is asked",
+                        clip(&rule.pattern)
+                    ),
+                );
+            }
+            patterns.push(rule);
+        }
+        Ok(SurfaceRules::Patterns(patterns))
+    }
+}
+
+/// Checks one surface key and says where it is wrong.
+pub(super) fn surface_key(key: &str, offset: usize) -> Read<()> {
+    check_surface_key(key).map_err(|problem| At {
+        offset,
+        problem: match problem {
+            SurfaceKeyProblem::Empty => ConfigProblem::EmptyKey { what: "surface" },
+            SurfaceKeyProblem::UnknownDirection => ConfigProblem::UnknownDirection {
+                key: clip(key),
+                nearest: nearest(key, &DIRECTIONAL_KEYS),
+            },
+        },
+    })
+}
+
+/// The verdict with this name, which is said about `what`.
+pub(super) fn verdict(found: &str, what: &str, offset: usize) -> Read<Verdict> {
+    Verdict::from_name(found).ok_or_else(|| At {
+        offset,
+        problem: ConfigProblem::UnknownValue {
+            what: clip(what),
+            wanted: r#""allow", "ask" or "deny""#,
+            found: clip(found),
+            nearest: nearest(found, &["allow", "ask", "deny"]),
+        },
+    })
+}
+
+/// A reason that is short enough.
+pub(super) fn reason(text: &str, offset: usize) -> Read<String> {
+    let length = text.chars().count();
+    if length > MAX_REASON_CHARS {
+        return wrong(offset, ConfigProblem::LongReason { length });
+    }
+    Ok(text.to_owned())
+}
+
+fn pattern_rule(pattern: &str, node: &Node) -> Read<PatternRule> {
+    let rule = |verdict, reason| PatternRule {
+        pattern: pattern.to_owned(),
+        verdict,
+        reason,
+    };
+    let members = match &node.value {
+        Value::Text(name) => {
+            return verdict(name, pattern, node.offset).map(|verdict| rule(verdict, None));
+        }
+        Value::Object(members) => members,
+        Value::Null | Value::True | Value::False | Value::Number(_) | Value::Array(_) => {
+            return wrong_type(node, pattern, "a verdict or a deny with a reason");
+        }
+    };
+    let (mut denies, mut because) = (None, None);
+    for member in members {
+        match member.key.as_str() {
+            "action" => {
+                denies = Some(one_of(
+                    &member.node,
+                    "action",
+                    r#""deny", which alone has a reason"#,
+                    &[("deny", Verdict::Deny)],
+                )?);
+            }
+            "reason" => {
+                let text = text(&member.node, "reason")?;
+                because = Some(reason(text, member.node.offset)?);
+            }
+            _ => return unknown_key(member, Some(pattern), &["action", "reason"]),
+        }
+    }
+    match denies {
+        Some(verdict) => Ok(rule(verdict, because)),
+        None => wrong(
+            node.offset,
+            ConfigProblem::MissingKey {
+                key: "action",
+                within: clip(pattern),
+            },
+        ),
+    }
+}
+
+fn named<'n>(node: &'n Node, what: &str, name_of: &'static str) -> Read<&'n [Member]> {
+    let members = object(node, what)?;
+    match members.iter().find(|member| member.key.is_empty()) {
+        Some(member) => wrong(member.offset, ConfigProblem::EmptyKey { what: name_of }),
+        None => Ok(members),
+    }
+}
+
+fn authorizer_trust(node: &Node, what: &str) -> Read<BTreeMap<String, Vec<Family>>> {
+    named(node, what, "link")?
+        .iter()
+        .map(|member| {
+            let families = array(&member.node, &member.key)?
+                .iter()
+                .map(|item| {
+                    one_of(
+                        item,
+                        &member.key,
+                        r#""path" or "external_directory""#,
+                        &[
+                            ("path", Family::Path),
+                            ("external_directory", Family::ExternalDirectory),
+                        ],
+                    )
+                })
+                .collect::<Read<_>>()?;
+            Ok((member.key.clone(), families))
+        })
+        .collect()
+}
+
+fn shell_tools(node: &Node, what: &str) -> Read<BTreeMap<String, ShellTool>> {
+    named(node, what, "tool")?
+        .iter()
+        .map(|tool| {
+            let (mut command, mut workdir) = (None, None);
+            for member in object(&tool.node, &tool.key)? {
+                match member.key.as_str() {
+                    "commandArgument" => {
+                        command = Some(non_empty_text(&member.node, &member.key)?);
+                    }
+                    "workdirArgument" => {
+                        workdir = Some(non_empty_text(&member.node, &member.key)?);
+                    }
+                    _ => {
+                        return unknown_key(
+                            member,
+                            Some(&tool.key),
+                            &["commandArgument", "workdirArgument"],
+                        );
+                    }
+                }
+            }
+            match command {
+                Some(command_argument) => Ok((
+                    tool.key.clone(),
+                    ShellTool {
+                        command_argument,
+                        workdir_argument: workdir,
+                    },
+                )),
+                None => wrong(
+                    tool.node.offset,
+                    ConfigProblem::MissingKey {
+                        key: "commandArgument",
+                        within: clip(&tool.key),
+                    },
+                ),
+            }
+        })
+        .collect()
+}
+
+fn programs(
+    node: &Node,
+    what: &str,
+    name_of: &'static str,
+    timeout_ms: u64,
+) -> Read<BTreeMap<String, Program>> {
+    named(node, what, name_of)?
+        .iter()
+        .map(|entry| {
+            let mut command = None;
+            let mut timeout = Duration::from_millis(timeout_ms);
+            let mut env = Vec::new();
+            for member in object(&entry.node, &entry.key)? {
+                match member.key.as_str() {
+                    "command" => command = Some(command_line(&member.node)?),
+                    "timeoutMs" => timeout = milliseconds(&member.node, &member.key)?,
+                    "env" => env = texts(&member.node, &member.key)?,
+                    _ => {
+                        return unknown_key(
+                            member,
+                            Some(&entry.key),
+                            &["command", "timeoutMs", "env"],
+                        );
+                    }
+                }
+            }
+            match command {
+                Some(command) => Ok((
+                    entry.key.clone(),
+                    Program {
+                        command,
+                        timeout,
+                        env,
+                    },
+                )),
+                None => wrong(
+                    entry.node.offset,
+                    ConfigProblem::MissingKey {
+                        key: "command",
+                        within: clip(&entry.key),
+                    },
+                ),
+            }
+        })
+        .collect()
+}
+
+/// A program and its arguments. An argument may be empty, the program not.
+fn command_line(node: &Node) -> Read<Vec<String>> {
+    let words = array(node, "command")?
+        .iter()
+        .map(|item| text(item, "command").map(str::to_owned))
+        .collect::<Read<Vec<_>>>()?;
+    if words.first().is_none_or(String::is_empty) {
+        return wrong(
+            node.offset,
+            ConfigProblem::EmptyValue {
+                what: "command".to_owned(),
+            },
+        );
+    }
+    Ok(words)
+}
+
+fn session(node: &Node, what: &str) -> Read<SessionId> {
+    let name = text(node, what)?;
+    SessionId::parse(name).map_err(|why| At {
+        offset: node.offset,
+        problem: ConfigProblem::BadSession {
+            found: clip(name),
+            why,
+        },
+    })
+}
+
+fn inbox(node: &Node, what: &str) -> Read<Inbox> {
+    let mut inbox = Inbox::default();
+    for member in object(node, what)? {
+        match member.key.as_str() {
+            "maxPending" => inbox.max_pending = count(&member.node, &member.key, 1)?,
+            "expireMs" => {
+                inbox.expire = if member.node.value == Value::Null {
+                    None
+                } else {
+                    Some(milliseconds(&member.node, &member.key)?)
+                };
+            }
+            "retain" => inbox.retain = count(&member.node, &member.key, 0)?,
+            _ => return unknown_key(member, Some(what), &["maxPending", "expireMs", "retain"]),
+        }
+    }
+    Ok(inbox)
+}
+
+fn limits(node: &Node, what: &str) -> Read<Limits> {
+    let mut limits = Limits::default();
+    for member in object(node, what)? {
+        let slot = match member.key.as_str() {
+            "perRequesterPending" => &mut limits.per_requester_pending,
+            "perSessionPending" => &mut limits.per_session_pending,
+            "perRequesterPerMinute" => &mut limits.per_requester_per_minute,
+            _ => {
+                return unknown_key(
+                    member,
+                    Some(what),
+                    &[
+                        "perRequesterPending",
+                        "perSessionPending",
+                        "perRequesterPerMinute",
+                    ],
+                );
+            }
+        };
+        *slot = count(&member.node, &member.key, 1)?;
+    }
+    Ok(limits)
+}
