@@ -430,7 +430,7 @@ fn form_of<S: AsRef<str>>(surface: &str, values: &[S]) -> Form {
 
 /// Whether a command line certainly holds one command, without operators, redirections, substitutions or groups. It is told
 /// from single characters, so quoted ones count as well: that errs on the side of asking.
-pub(crate) fn is_one_simple_command(command: &str) -> bool {
+pub fn is_one_simple_command(command: &str) -> bool {
     !command.contains([';', '&', '|', '`', '<', '>', '(', '{', '\n', '\r', '\0'])
 }
 

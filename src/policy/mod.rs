@@ -31,7 +31,7 @@ pub use config::{
 pub use dialog_keys::DialogKeys;
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
-use judge::is_one_simple_command;
+pub use judge::is_one_simple_command;
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
 pub use pattern::Pattern;
 pub use permission::{

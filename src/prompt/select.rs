@@ -39,6 +39,8 @@ pub struct SelectPrompter {
 
 struct Shared {
     output: Box<dyn Write + Send>,
+    /// Width of the terminal that shows the questions; `None` where it is none.
+    columns: Option<u16>,
     open: Option<Open>,
     /// Counts questions, so that a line is known to belong to one.
     count: u64,
@@ -59,10 +61,12 @@ impl SelectPrompter {
         output: Box<dyn Write + Send>,
         input: Box<dyn BufRead + Send>,
         kind: Input,
+        columns: Option<u16>,
         events: PersonEvents,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Mutex::new(Shared {
             output,
+            columns,
             open: None,
             count: 0,
         }));
@@ -89,10 +93,16 @@ impl Prompter for SelectPrompter {
             .relay
             .as_ref()
             .map_or(&[][..], |relay| &relay.path);
+        let directory = shown
+            .request
+            .access_intent
+            .as_ref()
+            .map(|intent| intent.requester_cwd.as_str());
         let question = Question::decide(&Ask {
             payload: &payload,
             path,
             grants: &shown.request.grants,
+            directory,
             waiting: shown.waiting,
         });
         let mut shared = lock(&self.shared);
@@ -133,7 +143,7 @@ fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
 impl Shared {
     fn ask(&mut self, id: RequestId, digest: Digest, question: Question) -> u64 {
         self.count += 1;
-        let text = question.text();
+        let text = question.text(self.columns.map(usize::from));
         self.open = Some(Open {
             id,
             digest,
@@ -287,7 +297,8 @@ mod tests {
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let input = Box::new(BufReader::new(Cursor::new(input.as_bytes().to_vec())));
         let mut prompter =
-            SelectPrompter::start(Box::new(screen.clone()), input, Input::Stream, sender).unwrap();
+            SelectPrompter::start(Box::new(screen.clone()), input, Input::Stream, None, sender)
+                .unwrap();
         let mut events = Vec::new();
         for id in ids {
             prompter.show(shown(id));

@@ -510,7 +510,7 @@ impl Server {
                 held: self.lock.is_some(),
                 public_key: None,
                 process: process::own_mark().clone(),
-                queued: i64::try_from(self.state.waiting()).ok(),
+                queued: u64::try_from(self.state.waiting()).ok(),
                 mode: Some(self.mode.name().to_owned()),
                 agent: Some(self.agent.clone()),
             }),
@@ -572,7 +572,7 @@ impl Server {
                 }
             }
             Effect::Answer(answer) => self.answer(*answer),
-            Effect::Log(entry) => self.record(&[entry]),
+            Effect::Log(entry) => drop(self.record(&[entry])),
             Effect::CheckLife(id) => {
                 let life = self.inbox.requester_life(&id);
                 self.dispatch(clock::now(), Event::Life(id, life));

@@ -17,6 +17,7 @@ mod heartbeat;
 mod inbox;
 mod inspect;
 mod lock;
+mod operator;
 mod outbox;
 mod quarantine;
 mod root;
@@ -33,6 +34,7 @@ pub use inbox::{
 };
 pub use inspect::{HeartbeatView, RequestView, SessionView};
 pub use lock::{LockOutcome, LockState, Owner, ServingLock};
+pub use operator::{OperatorFile, list_operator_files, path_spellings, read_operator_file};
 pub use outbox::{Consumed, Held, Outbox, Submission, SubmitOutcome};
 pub use root::Missing;
 pub use watch::{OnWake, Wake, Watch, WatchError, WatchId};
@@ -69,8 +71,14 @@ pub enum SpoolError {
         /// The spool.
         root: PathBuf,
     },
-    /// Somebody else owns the spool.
-    #[error("the spool {path:?} belongs to user {owner}, not to this one")]
+    /// Something that is no file stands where a file should.
+    #[error("{path:?} is not a regular file")]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Somebody else owns it.
+    #[error("{path:?} belongs to user {owner}, not to this one")]
     ForeignOwner {
         /// The path.
         path: PathBuf,
@@ -119,7 +127,8 @@ impl SpoolError {
                     path.display()
                 )
             }
-            Self::ForeignOwner { .. } => "name a spool of your own with --spool".to_owned(),
+            Self::NotAFile { path } => format!("name a file instead of {}", path.display()),
+            Self::ForeignOwner { .. } => "use one of your own".to_owned(),
             Self::WritableByOthers { path, .. } => format!("run `chmod go-w {}`", path.display()),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "check who owns the path, and its mode".to_owned()

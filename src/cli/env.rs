@@ -1,0 +1,109 @@
+//! Every environment variable that is read or set, in one place. Nothing else looks at the environment.
+
+#![expect(clippy::disallowed_methods, reason = "this is the module that reads the environment")]
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Spool directory.
+pub const SPOOL: &str = "ASKRELAY_SPOOL";
+/// The own session: what `serve` serves, and under which id `ask` asks.
+pub const SESSION: &str = "ASKRELAY_SESSION";
+/// The session that `ask` asks.
+pub const PARENT_SESSION: &str = "ASKRELAY_PARENT_SESSION";
+/// Own agent name.
+pub const AGENT: &str = "ASKRELAY_AGENT";
+/// The sessions above this one, outermost first: a JSON array of `{sessionId, agentName}`.
+pub const LINEAGE: &str = "ASKRELAY_LINEAGE";
+/// Configuration file.
+pub const CONFIG: &str = "ASKRELAY_CONFIG";
+/// Review log.
+pub const LOG: &str = "ASKRELAY_LOG";
+
+/// Parent variables of the peer and its launchers, in the order in which they count.
+pub const PEER_PARENTS: [&str; 2] = ["PI_AGENT_ROUTER_PARENT_SESSION_ID", "PI_SUBAGENT_PARENT_SESSION"];
+
+/// Variables by which launchers mark a process as somebody's child.
+pub const CHILD_HINTS: [&str; 11] = [
+    "PI_IS_SUBAGENT",
+    "PI_SUBAGENT_SESSION_ID",
+    "PI_AGENT_ROUTER_SUBAGENT",
+    "PI_SUBAGENT_CHILD",
+    "PI_SUBAGENT_RUN_ID",
+    "PI_SUBAGENT_CHILD_AGENT",
+    "PI_SUBAGENT_DEPTH",
+    "PI_SUBAGENT_NAME",
+    "PI_SUBAGENT_ID",
+    "PI_SUBAGENT_SESSION",
+    "PI_SUBAGENT_ACTIVITY_FILE",
+];
+
+/// The peer's agent directory.
+const PEER_AGENT_DIR: &str = "PI_CODING_AGENT_DIR";
+
+/// The environment as it was at the start.
+#[derive(Debug, Clone)]
+pub struct Env {
+    variables: HashMap<OsString, OsString>,
+    cwd: Option<PathBuf>,
+}
+
+impl Env {
+    /// Reads the environment of this process.
+    pub fn of_process() -> Self {
+        Self { variables: std::env::vars_os().collect(), cwd: std::env::current_dir().ok() }
+    }
+
+    /// Value of a variable; an empty one is not set. What is no Unicode is decoded lossily.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let value = self.variables.get(OsString::from(name).as_os_str())?;
+        Some(value.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.variables.get(OsString::from(name).as_os_str()).filter(|value| !value.is_empty()).map(PathBuf::from)
+    }
+
+    /// A path variable of our own.
+    pub fn own_path(&self, name: &str) -> Option<PathBuf> {
+        self.path(name)
+    }
+
+    /// Working directory.
+    pub fn cwd(&self) -> Option<&PathBuf> {
+        self.cwd.as_ref()
+    }
+
+    /// Home directory.
+    pub fn home(&self) -> Option<PathBuf> {
+        self.path("HOME").or_else(|| etcetera::home_dir().ok())
+    }
+
+    /// `$XDG_STATE_HOME/askrelay`.
+    pub fn state_dir(&self) -> Option<PathBuf> {
+        self.base("XDG_STATE_HOME", ".local/state")
+    }
+
+    /// `$XDG_CONFIG_HOME/askrelay`.
+    pub fn config_dir(&self) -> Option<PathBuf> {
+        self.base("XDG_CONFIG_HOME", ".config")
+    }
+
+    fn base(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        // The specification says that a relative path is to be ignored.
+        let set = self.path(variable).filter(|path| path.is_absolute());
+        Some(set.or_else(|| Some(self.home()?.join(below_home)))?.join("askrelay"))
+    }
+
+    /// The spool of the peer.
+    pub fn peer_spool(&self) -> Option<PathBuf> {
+        let agent_dir = self.path(PEER_AGENT_DIR).or_else(|| Some(self.home()?.join(".pi/agent")))?;
+        Some(agent_dir.join("sessions/permission-forwarding"))
+    }
+
+    /// The first variable that marks this process as somebody's child.
+    pub fn child_hint(&self) -> Option<&'static str> {
+        CHILD_HINTS.into_iter().find(|name| self.text(name).is_some_and(|value| !value.trim().is_empty()))
+    }
+}

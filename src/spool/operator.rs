@@ -1,0 +1,145 @@
+//! Files that the operator writes: the configuration, and the agents beside it.
+//!
+//! They may be links (people keep them in a repository), but whoever can write them can allow anything, so they must belong to
+//! this user or to root and be writable by nobody else.
+
+#![expect(clippy::disallowed_methods, reason = "ring 1: reads the operator's files")]
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::dir::is_accepted_owner;
+use super::{IoContext as _, SpoolError};
+
+/// What lies at the path of an operator's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum OperatorFile {
+    /// Its bytes.
+    Content(Vec<u8>),
+    /// Nothing.
+    Missing,
+}
+
+/// Reads an operator's file of at most `limit` bytes.
+pub fn read_operator_file(path: &Path, limit: usize) -> Result<OperatorFile, SpoolError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OperatorFile::Missing),
+        Err(error) => return Err(error).context("open", path),
+    };
+    let facts = file.metadata().context("look at", path)?;
+    if !facts.is_file() {
+        return Err(SpoolError::NotAFile { path: path.to_owned() });
+    }
+    if !is_accepted_owner(facts.uid()) {
+        return Err(SpoolError::ForeignOwner { path: path.to_owned(), owner: facts.uid() });
+    }
+    if facts.mode() & 0o022 != 0 {
+        return Err(SpoolError::WritableByOthers { path: path.to_owned(), mode: facts.mode() & 0o7777 });
+    }
+    let mut bytes = Vec::new();
+    let _count = file.take(limit as u64 + 1).read_to_end(&mut bytes).context("read", path)?;
+    Ok(OperatorFile::Content(bytes))
+}
+
+/// The files in `directory` whose names end in `suffix`, by name. A missing directory has none.
+pub fn list_operator_files(directory: &Path, suffix: &str) -> Result<Vec<PathBuf>, SpoolError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).context("list", directory),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.context("list", directory)?.path();
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(suffix)) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The spellings of one path: absolute, relative to `cwd`, and canonical, each once; and the canonical one. What does not
+/// exist yet is resolved as far as it does.
+pub fn path_spellings(path: &str, cwd: &Path) -> (Vec<String>, String) {
+    let absolute = normalise(&cwd.join(path));
+    let canonical = canonical(&absolute);
+    let relative = absolute.strip_prefix(normalise(cwd)).ok().filter(|relative| !relative.as_os_str().is_empty());
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let mut spellings = vec![text(&absolute)];
+    for spelling in relative.map(text).into_iter().chain([text(&canonical)]) {
+        if !spellings.contains(&spelling) {
+            spellings.push(spelling);
+        }
+    }
+    (spellings, text(&canonical))
+}
+
+/// Removes `.` and `..` by name alone.
+fn normalise(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => normal.push(component),
+        }
+    }
+    normal
+}
+
+fn canonical(absolute: &Path) -> PathBuf {
+    let mut missing = Vec::new();
+    let mut here = absolute;
+    loop {
+        if let Ok(mut found) = here.canonicalize() {
+            found.extend(missing.iter().rev());
+            return found;
+        }
+        match (here.file_name(), here.parent()) {
+            (Some(name), Some(parent)) => {
+                missing.push(name.to_owned());
+                here = parent;
+            }
+            _ => return absolute.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn a_path_has_its_spellings_through_links_and_where_nothing_is_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir(root.join("real")).unwrap();
+        symlink(root.join("real"), root.join("link")).unwrap();
+        let (spellings, canonical) = path_spellings("./link/../link/new.txt", &root);
+        let at = |name: &str| root.join(name).to_string_lossy().into_owned();
+        assert_eq!(spellings, [at("link/new.txt"), "link/new.txt".to_owned(), at("real/new.txt")]);
+        assert_eq!(canonical, at("real/new.txt"));
+        let (spellings, _) = path_spellings("/etc/hostname", &root);
+        assert_eq!(spellings.first().map(String::as_str), Some("/etc/hostname"));
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.json");
+        assert_eq!(read_operator_file(&path, 10).unwrap(), OperatorFile::Missing);
+        fs::write(&path, "{}").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(read_operator_file(&path, 10).unwrap(), OperatorFile::Content(b"{}".to_vec()));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(read_operator_file(&path, 10), Err(SpoolError::WritableByOthers { .. })));
+        assert!(matches!(read_operator_file(dir.path(), 10), Err(SpoolError::NotAFile { .. })));
+    }
+}
