@@ -12,6 +12,7 @@ mod payload;
 mod process;
 mod request;
 mod response;
+mod schema;
 mod seal;
 mod session;
 
@@ -28,6 +29,7 @@ pub use request::{
     ForwardedPermissionRequest, Generation, Hop, MAX_HOPS, RequestId, RequestRelay, RequestSource,
 };
 pub use response::{Decision, DecisionState, ForwardedPermissionResponse, ResponseRelay};
+pub use schema::SchemaName;
 pub use seal::{Digest, NotADigest};
 pub use session::{SessionId, SessionIdError, UNKNOWN, trim};
 
