@@ -1,0 +1,4 @@
+//! What several tests need, and no test of its own but for the tools themselves.
+
+pub(crate) mod fixtures;
+pub(crate) mod schema;

@@ -1,0 +1,1 @@
+//! What `docs/wire.md` shows is what the fixtures hold.
