@@ -15,6 +15,8 @@ mod response;
 mod schema;
 mod seal;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub use decider::{AuthorizerVerdict, DecisionSource, FRAME_BUDGET, UserSurface};
 pub use grant::{ApprovalGrant, Direction, GrantWidth, proven_direction};
