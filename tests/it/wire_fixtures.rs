@@ -56,7 +56,7 @@ impl Expectation {
         if this.why.is_empty() {
             return Err("sidecar: it does not say why".to_owned());
         }
-        if this.unusable.is_some() == !this.expect.is_empty() {
+        if this.unusable.is_some() != this.expect.is_empty() {
             return Err("sidecar: it needs one of \"unusable\" and \"expect\"".to_owned());
         }
         Ok(this)

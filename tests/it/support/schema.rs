@@ -55,16 +55,15 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
 /// The fault of one keyword that looks at the value as a whole.
 fn fault(root: &Value, keyword: &str, argument: &Value, value: &Value) -> Option<String> {
     let good = match keyword {
-        "type" => match argument {
-            Value::Array(types) => types.iter().any(|name| has_type(text(name), value)),
-            name => has_type(text(name), value),
+        "type" => match argument.as_array() {
+            Some(types) => types.iter().any(|name| has_type(text(name), value)),
+            None => has_type(text(argument), value),
         },
-        "required" => match value {
-            Value::Object(object) => list(argument)
+        "required" => value.as_object().is_none_or(|object| {
+            list(argument)
                 .iter()
-                .all(|key| object.contains_key(text(key))),
-            _ => true,
-        },
+                .all(|key| object.contains_key(text(key)))
+        }),
         "enum" => list(argument).contains(value),
         "const" => argument == value,
         "anyOf" => list(argument).iter().any(|one| fits(root, one, value)),
