@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::*;
 
+#[path = "../../tests/it/support/schema.rs"]
+mod validator;
+
 /// Cases are few, so that the suite stays fast, and failures are printed instead of being written into the source tree.
 fn config(cases: u32) -> Config {
     Config {
@@ -398,6 +401,106 @@ fn changed(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     bytes
 }
 
+/// Faults of a document by the schema of its kind; `None` where no strict parser takes it.
+fn schema_faults(kind: SchemaName, bytes: &[u8]) -> Option<Vec<String>> {
+    let schema: Value = serde_json::from_str(kind.text()).unwrap();
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    Some(validator::faults(&schema, &value))
+}
+
+/// Why `bytes` are no document of `kind`.
+fn unusable(kind: SchemaName, bytes: &[u8]) -> Option<Unusable> {
+    match kind {
+        SchemaName::Request => ForwardedPermissionRequest::from_json(bytes).err(),
+        SchemaName::Response => ForwardedPermissionResponse::from_json(bytes).err(),
+        SchemaName::Heartbeat => Heartbeat::from_json(bytes).err(),
+        SchemaName::Payload => PromptPayload::from_json(bytes).err(),
+    }
+}
+
+/// A change to one node of a document, which stays JSON.
+#[derive(Debug, Clone)]
+enum Graft {
+    Remove,
+    Put(Value),
+}
+
+fn graft() -> impl Strategy<Value = Graft> {
+    let values = [
+        "null",
+        "true",
+        "false",
+        "0",
+        "-1",
+        "1.5",
+        "4294967295",
+        "\"\"",
+        "\"x\"",
+        "[]",
+        "{}",
+        "[\"x\"]",
+        "[null]",
+        "[{}]",
+    ];
+    prop_oneof![
+        1 => Just(Graft::Remove),
+        3 => prop::sample::select(values.to_vec())
+            .prop_map(|text| Graft::Put(serde_json::from_str(text).unwrap())),
+    ]
+}
+
+/// Puts `graft` in the place of the node below `value` that `countdown` comes to.
+fn grafted(value: &mut Value, graft: &Graft, countdown: &mut usize) -> bool {
+    fn here(countdown: &mut usize) -> bool {
+        let here = *countdown == 0;
+        *countdown = countdown.saturating_sub(1);
+        here
+    }
+    match value {
+        Value::Object(members) => {
+            for key in members.keys().cloned().collect::<Vec<_>>() {
+                if here(countdown) {
+                    match graft {
+                        Graft::Remove => drop(members.remove(&key)),
+                        Graft::Put(new) => drop(members.insert(key, new.clone())),
+                    }
+                    return true;
+                }
+                if grafted(&mut members[&key], graft, countdown) {
+                    return true;
+                }
+            }
+            false
+        }
+        Value::Array(elements) => {
+            for at in 0..elements.len() {
+                if here(countdown) {
+                    match graft {
+                        Graft::Remove => drop(elements.remove(at)),
+                        Graft::Put(new) => elements[at] = new.clone(),
+                    }
+                    return true;
+                }
+                if grafted(&mut elements[at], graft, countdown) {
+                    return true;
+                }
+            }
+            false
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Every kind, written from a value that has been built.
+fn document() -> impl Strategy<Value = (SchemaName, Vec<u8>)> {
+    prop_oneof![
+        3 => request().prop_map(|value| (SchemaName::Request, value.to_json(Generation::Current).unwrap())),
+        2 => response().prop_map(|value| (SchemaName::Response, value.to_json().unwrap())),
+        1 => heartbeat().prop_map(|value| (SchemaName::Heartbeat, value.to_json().unwrap())),
+        1 => payload().prop_map(|value| (SchemaName::Payload, serde_json::to_vec(&value).unwrap())),
+    ]
+}
+
 /// Reads `bytes` as everything they could be, and holds an approval against a second reader.
 fn read_as_anything(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(request) = ForwardedPermissionRequest::from_json(bytes) {
@@ -462,6 +565,11 @@ proptest! {
     }
 
     #[test]
+    fn what_is_written_fits_its_schema((kind, bytes) in document()) {
+        prop_assert_eq!(schema_faults(kind, &bytes), Some(Vec::new()));
+    }
+
+    #[test]
     fn a_session_id_survives_its_directory_name(text in text()) {
         if let Ok(id) = SessionId::parse(&text) {
             let name = id.encoded();
@@ -487,6 +595,22 @@ proptest! {
     #[test]
     fn a_damaged_response_approves_only_what_it_says(response in response(), changes in prop::collection::vec(change(), 1..6)) {
         read_as_anything(&changed(response.to_json().unwrap(), &changes))?;
+    }
+
+    #[test]
+    fn what_fits_its_schema_is_usable(
+        (kind, bytes) in document(),
+        changes in prop::collection::vec((0..60usize, graft()), 1..4),
+    ) {
+        let mut value: Value = serde_json::from_slice(&bytes).unwrap();
+        for (at, graft) in &changes {
+            grafted(&mut value, graft, &mut at.clone());
+        }
+        let bytes = serde_json::to_vec(&value).unwrap();
+        read_as_anything(&bytes)?;
+        if let Some(reason) = unusable(kind, &bytes) {
+            prop_assert_ne!(schema_faults(kind, &bytes), Some(Vec::new()), "{}", reason);
+        }
     }
 
     #[test]
