@@ -11,9 +11,9 @@ use std::io;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
-use serde_json::ser::Formatter;
 
 use super::Entry;
+use crate::presentation::json::Escaping;
 use crate::presentation::text;
 
 /// Keys of the header, in order.
@@ -254,31 +254,6 @@ fn begins_joined(text: &[u8], first: &str, second: &str) -> bool {
     let rest = text.get(first.len()..).unwrap_or_default();
     let joint = rest.strip_prefix(b"-").or(rest.strip_prefix(b"_"));
     begins(joint.unwrap_or(rest), second)
-}
-
-/// Compact JSON in which nothing that cannot be seen stands as itself.
-struct Escaping;
-
-impl Formatter for Escaping {
-    fn write_string_fragment<W>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()>
-    where
-        W: ?Sized + io::Write,
-    {
-        let mut rest = fragment;
-        // The serialiser has dealt with C0, quotes and backslashes.
-        while let Some(at) = rest.find(|character| character > '~' && text::is_hidden(character)) {
-            let (plain, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
-            writer.write_all(plain.as_bytes())?;
-            let mut characters = from.chars();
-            if let Some(hidden) = characters.next() {
-                for unit in hidden.encode_utf16(&mut [0; 2]) {
-                    write!(writer, "\\u{unit:04x}")?;
-                }
-            }
-            rest = characters.as_str();
-        }
-        writer.write_all(rest.as_bytes())
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::presentation::text;
+use crate::presentation::{json, text};
 
 /// Writes lines to stdout. A reader that went away is no error: the program just stops writing.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Out {
 
     /// Writes one JSON value as one line.
     pub fn json(&mut self, value: &Value) -> anyhow::Result<()> {
-        self.line(&text::escape_json(&value.to_string()))
+        self.line(&json::line(value).context("cannot write JSON")?)
     }
 
     fn write(&mut self, text: &str) -> anyhow::Result<()> {

@@ -175,12 +175,24 @@ impl DecisionSource {
         source
     }
 
-    /// Wraps an answer of another session, as the session that adopts it does.
+    /// Wraps an answer of another session, as the session that adopts it does. A chain that would be too long for any reader
+    /// says which session answered, and not what decided within it: that is a gap, a shorter chain would be a lie.
     pub fn forwarded_from(responder: Option<String>, decision: Option<Self>) -> Self {
-        Self::Forwarded {
-            responder,
-            decision: decision.map(Box::new),
+        let decision = decision.filter(|inner| inner.frames() < FRAME_BUDGET).map(Box::new);
+        Self::Forwarded { responder, decision }
+    }
+
+    /// How many `forwarded` frames are around the effective source.
+    fn frames(&self) -> usize {
+        let (mut source, mut frames) = (self, 0);
+        while let Self::Forwarded { decision, .. } = source {
+            frames += 1;
+            match decision {
+                Some(inner) => source = inner,
+                None => break,
+            }
         }
+        frames
     }
 
     /// The session that answered, where another one did and is known.

@@ -12,8 +12,11 @@ mod payload;
 mod process;
 mod request;
 mod response;
+mod schema;
 mod seal;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub use decider::{AuthorizerVerdict, DecisionSource, FRAME_BUDGET, UserSurface};
 pub use grant::{ApprovalGrant, Direction, GrantWidth, proven_direction};
@@ -28,6 +31,7 @@ pub use request::{
     ForwardedPermissionRequest, Generation, Hop, MAX_HOPS, RequestId, RequestRelay, RequestSource,
 };
 pub use response::{Decision, DecisionState, ForwardedPermissionResponse, ResponseRelay};
+pub use schema::SchemaName;
 pub use seal::{Digest, NotADigest};
 pub use session::{SessionId, SessionIdError, UNKNOWN, trim};
 
