@@ -1,3 +1,7 @@
-//! The `askrelay` program.
+//! The `askrelay` program: everything is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    askrelay::cli::run()
+}

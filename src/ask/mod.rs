@@ -10,6 +10,7 @@
 //! One [`Requester`] serves any number of asks at once: they share one watcher, one look at the session's liveness, and one
 //! listing of its responses for each poll.
 
+mod facts;
 mod state;
 mod target;
 mod wait;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 pub(crate) use wait::describe;
 
+pub use facts::{PlainAsk, Spellings, intent_of};
 pub use state::{
     Abandonment, Expected, Heartbeats, LIVENESS_EVERY, Mismatch, Next, Outcome, POLL_PROVEN,
     POLL_UNPROVEN, SERVING_GRACE, Seen, TORN_GRACE, Waiting, adopt, verify,

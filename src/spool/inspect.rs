@@ -86,6 +86,16 @@ impl Spool {
             .collect())
     }
 
+    /// The names on disk of the sessions that have a directory.
+    pub fn inboxes(&self) -> Result<Vec<String>, SpoolError> {
+        let mut names = Vec::new();
+        if let Some(dir) = self.open_top(SESSIONS)? {
+            dir.each_name(|name| names.push(lossy(name))).context("list", dir.path())?;
+        }
+        names.sort();
+        Ok(names)
+    }
+
     /// Hands every candidate in the inbox of the session called `name` on disk to `see`, in the order of their names.
     pub fn each_request(
         &self,

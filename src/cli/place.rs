@@ -1,0 +1,158 @@
+//! Where things are: the spool, the configuration, the review log, each from its flag, its variable or its default.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::env::{self, Env};
+use super::{Hinted, PlaceArgs, output};
+use crate::audit::{Options, ReviewLog};
+use crate::policy::{AgentLayer, AgentOwner, Config, FrontMatter, LayerRules, Layers, MAX_CONFIG_BYTES, Policy};
+use crate::spool::{Missing, OperatorFile, Spool, list_operator_files, read_operator_file};
+use crate::wire::SessionId;
+
+/// Where things are, resolved.
+pub(super) struct Place<'a> {
+    env: &'a Env,
+    args: &'a PlaceArgs,
+}
+
+/// A configuration, and the directory that its agents lie in.
+pub(super) struct Loaded {
+    /// The configuration; defaults where there is no file.
+    pub(super) config: Config,
+    agents: Option<PathBuf>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn new(env: &'a Env, args: &'a PlaceArgs) -> Self {
+        Self { env, args }
+    }
+
+    /// Path of the spool.
+    pub(super) fn spool_path(&self) -> anyhow::Result<PathBuf> {
+        let named = self.args.spool.clone().or_else(|| self.env.own_path(env::SPOOL));
+        let path = match named {
+            Some(path) if path.as_os_str() == "pi" => self.env.peer_spool(),
+            Some(path) => Some(self.absolute(&path)),
+            None => self.env.state_dir().map(|dir| dir.join("spool")),
+        };
+        path.ok_or_else(|| Hinted::usage("no home directory is known to put the spool in", "name one with --spool DIR"))
+    }
+
+    /// Opens the spool.
+    pub(super) fn spool(&self, missing: Missing) -> anyhow::Result<Spool> {
+        Ok(Spool::open(&self.spool_path()?, missing)?)
+    }
+
+    /// Reads the configuration. A file that was named must be there; the default one need not.
+    pub(super) fn config(&self) -> anyhow::Result<Loaded> {
+        let named = self.args.config.clone().or_else(|| self.env.own_path(env::CONFIG));
+        let path = match &named {
+            Some(path) => Some(self.absolute(path)),
+            None => self.env.config_dir().map(|dir| dir.join("config.json")),
+        };
+        let Some(path) = path else {
+            return Ok(Loaded { config: Config::default(), agents: None });
+        };
+        let agents = path.parent().map(|dir| dir.join("agents"));
+        match read_operator_file(&path, MAX_CONFIG_BYTES).context("cannot read the configuration")? {
+            OperatorFile::Missing if named.is_some() => Err(Hinted::usage(
+                format!("there is no configuration at {}", path.display()),
+                "check --config and ASKRELAY_CONFIG; without them the defaults hold",
+            )),
+            OperatorFile::Missing => Ok(Loaded { config: Config::default(), agents }),
+            OperatorFile::Content(bytes) => match Config::read(&bytes, &path.to_string_lossy()) {
+                Ok(config) => {
+                    for notice in &config.notices {
+                        output::warn(&notice.to_string());
+                    }
+                    Ok(Loaded { config, agents })
+                }
+                Err(error) => Err(Hinted::usage(
+                    error.to_string(),
+                    "docs/configuration.md lists the keys; a file with an error is not used in part",
+                )),
+            },
+        }
+    }
+
+    /// The review log, unless it is switched off. Where it cannot be opened, that is said, and decided by the caller.
+    pub(super) fn log(&self, config: &Config) -> anyhow::Result<Arc<ReviewLog>> {
+        if !config.permission_review_log.is_on() {
+            return Ok(Arc::new(ReviewLog::disabled()));
+        }
+        let named = self.args.log.clone().or_else(|| self.env.own_path(env::LOG)).map(|path| self.absolute(&path));
+        let path = named
+            .or_else(|| self.env.state_dir().map(|dir| dir.join("review.jsonl")))
+            .context("no home directory is known to put the review log in")?;
+        let options = Options { field_max_width: config.review_log_field_max_width };
+        Ok(Arc::new(ReviewLog::open(&path, options)?))
+    }
+
+    /// As [`Place::log`]; without one where it cannot be opened, and with a warning.
+    pub(super) fn log_or_none(&self, config: &Config) -> Arc<ReviewLog> {
+        self.log(config).unwrap_or_else(|error| {
+            output::warn(&format!("the review log is not written: {error:#}"));
+            Arc::new(ReviewLog::disabled())
+        })
+    }
+
+    /// The session that is meant where nothing else says.
+    pub(super) fn default_session(config: &Config) -> String {
+        config.session.as_ref().map_or(crate::policy::DEFAULT_SESSION, SessionId::as_str).to_owned()
+    }
+
+    /// Home directory, for patterns.
+    pub(super) fn home(&self) -> Option<String> {
+        self.env.home().map(|home| home.to_string_lossy().into_owned())
+    }
+
+    /// A path as seen from the working directory.
+    pub(super) fn absolute(&self, path: &Path) -> PathBuf {
+        match self.env.cwd() {
+            Some(cwd) => cwd.join(path),
+            None => path.to_owned(),
+        }
+    }
+}
+
+impl Loaded {
+    /// Compiles the recorded policy: the configuration's rules, and those of the agents beside it. An agent whose file cannot
+    /// be read is allowed nothing by a rule.
+    pub(super) fn policy(&self, home: Option<&str>) -> anyhow::Result<Policy> {
+        let mut agents = Vec::new();
+        for path in self.agents.iter().map(|dir| list_operator_files(dir, ".md")).collect::<Result<Vec<_>, _>>()?.concat() {
+            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            let label = path.to_string_lossy();
+            let read = match read_operator_file(&path, MAX_CONFIG_BYTES) {
+                Ok(OperatorFile::Content(bytes)) => {
+                    FrontMatter::read(&bytes, &label).map_err(|error| error.to_string())
+                }
+                Ok(OperatorFile::Missing) => continue,
+                Err(error) => Err(crate::ask::describe(&error)),
+            };
+            if let Err(cause) = &read {
+                output::warn(&format!("agent {name} is allowed nothing by a rule: {cause}"));
+            }
+            agents.push((name.to_owned(), read.ok()));
+        }
+        let layers = Layers {
+            global: LayerRules::Rules(&self.config.permission),
+            project: LayerRules::Absent,
+            agents: agents.iter().filter_map(|(name, read)| layer(name, read.as_ref())).collect(),
+            yolo: self.config.yolo_mode,
+            home,
+        };
+        Ok(Policy::from_layers(&layers))
+    }
+}
+
+fn layer<'a>(agent: &'a str, read: Option<&'a FrontMatter>) -> Option<AgentLayer<'a>> {
+    let rules = match read {
+        None => LayerRules::Unreadable,
+        Some(front) => LayerRules::Rules(front.permission.as_ref()?),
+    };
+    Some(AgentLayer { agent, owner: AgentOwner::User, rules })
+}

@@ -1,0 +1,157 @@
+//! `askrelay status`: the sessions of the spool, who serves them, and what this process is among them.
+
+use serde_json::{Value, json};
+
+use super::env::Env;
+use super::exit::Exit;
+use super::output::{self, Out};
+use super::place::Place;
+use super::{PlaceArgs, role};
+use crate::clock;
+use crate::presentation::text::visible;
+use crate::process::Life;
+use crate::spool::{Events, HeartbeatView, LockState, Missing, SessionView, Spool, SpoolError};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
+    let place = Place::new(env, place_args);
+    let config = place.config()?.config;
+    let default = Place::default_session(&config);
+    let mut out = Out::stdout();
+    let spool = match Spool::open(&place.spool_path()?, Missing::Fail) {
+        Ok(spool) => Some(spool),
+        Err(SpoolError::NoSpool { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let sessions = spool.as_ref().map(Spool::sessions).transpose()?.unwrap_or_default();
+    let quarantined = spool.as_ref().map(Spool::quarantined).transpose()?.unwrap_or_default();
+    let own = role::served(env, None, &default);
+    let parent = role::asked(env, None, &default, &own.id);
+    if args.json {
+        out.json(&json!({
+            "type": "place",
+            "spool": place.spool_path()?.to_string_lossy(),
+            "exists": spool.is_some(),
+            "events": spool.as_ref().map(|spool| spool.events() == Events::Local),
+            "quarantined": quarantined,
+        }))?;
+        out.json(&json!({
+            "type": "role",
+            "session": own.id,
+            "sessionFrom": own.reason,
+            "parent": parent.as_ref().ok().map(|target| target.session.as_str()),
+            "parentFrom": parent.as_ref().map_or_else(ToString::to_string, |target| target.reason.clone()),
+        }))?;
+        for view in &sessions {
+            out.json(&session_json(view))?;
+        }
+        out.flush()?;
+        return Ok(Exit::Ok);
+    }
+    let network = match &spool {
+        None => "  (nothing there yet)",
+        Some(spool) if spool.events() == Events::Remote => "  (a network or user-space file system: polled)",
+        Some(_) => "",
+    };
+    out.line(&format!("spool    {}{network}", place.spool_path()?.display()))?;
+    out.line(&format!("session  {}  (from {})", visible(&own.id), own.reason))?;
+    match &parent {
+        Ok(target) => out.line(&format!("asks     {}  (from {})", visible(target.session.as_str()), target.reason))?,
+        Err(nobody) => out.line(&format!("asks     nobody: {}", visible(&nobody.tried.join("; "))))?,
+    }
+    if quarantined > 0 {
+        out.line(&format!("aside    {quarantined} unusable files in the quarantine"))?;
+    }
+    out.line("")?;
+    if sessions.is_empty() {
+        out.line("no sessions")?;
+    } else {
+        let mut rows = vec![["SESSION", "SERVED", "BY", "BEAT", "MODE", "WAITING", "ANSWERS"].map(str::to_owned).to_vec()];
+        rows.extend(sessions.iter().map(row));
+        for line in output::table(&rows) {
+            out.line(&line)?;
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Ok)
+}
+
+/// Whether somebody serves the session, in one word, as far as one look can tell.
+fn served(view: &SessionView) -> &'static str {
+    match (&view.heartbeat, view.lock) {
+        (HeartbeatView::Bad(_), _) => "bad",
+        (_, LockState::Held) => "yes",
+        (HeartbeatView::Record(record, ..), _) if record.relay.as_ref().is_some_and(|relay| relay.held) => "no",
+        (HeartbeatView::Record(_, mtime_ns, life), _) => match (life, age_seconds(*mtime_ns)) {
+            (Life::Dead, _) => "no",
+            (_, 0..5) => "yes",
+            _ => "stale",
+        },
+        (HeartbeatView::Absent, _) => "no",
+    }
+}
+
+fn age_seconds(mtime_ns: i128) -> u64 {
+    let age_ns = i128::from(clock::wall_ms()) * 1_000_000 - mtime_ns;
+    u64::try_from(age_ns / 1_000_000_000).unwrap_or(0)
+}
+
+fn row(view: &SessionView) -> Vec<String> {
+    let name = view.session.as_ref().map_or_else(|| format!("{} (no session has this name)", view.name), ToString::to_string);
+    let (by, beat, mode) = match &view.heartbeat {
+        HeartbeatView::Absent => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
+        HeartbeatView::Bad(reason) => ("-".to_owned(), format!("bad: {reason}"), "-".to_owned()),
+        HeartbeatView::Record(record, mtime_ns, _) => (
+            format!("pid {}", record.pid),
+            format!("{} ago", output::span(age_seconds(*mtime_ns))),
+            record.relay.as_ref().and_then(|relay| relay.mode.clone()).unwrap_or_else(|| "peer".to_owned()),
+        ),
+    };
+    let count = |count: Option<usize>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+    [name, served(view).to_owned(), by, beat, mode, count(view.requests), count(view.responses)]
+        .map(|cell| visible(&cell).into_owned())
+        .to_vec()
+}
+
+fn session_json(view: &SessionView) -> Value {
+    let heartbeat = match &view.heartbeat {
+        HeartbeatView::Absent => Value::Null,
+        HeartbeatView::Bad(reason) => json!({"bad": reason}),
+        HeartbeatView::Record(record, mtime_ns, life) => json!({
+            "pid": record.pid,
+            "updatedAt": record.updated_at_ms,
+            "ageMs": u64::try_from(i128::from(clock::wall_ms()) - mtime_ns / 1_000_000).unwrap_or(0),
+            "process": match life {
+                Life::Alive => "alive",
+                Life::Dead => "dead",
+                Life::Unknown => "unknown",
+            },
+            "held": record.relay.as_ref().map(|relay| relay.held),
+            "mode": record.relay.as_ref().and_then(|relay| relay.mode.as_deref()),
+            "agent": record.relay.as_ref().and_then(|relay| relay.agent.as_deref()),
+            "queued": record.relay.as_ref().and_then(|relay| relay.queued),
+        }),
+    };
+    json!({
+        "type": "session",
+        "session": view.session.as_ref().map(crate::wire::SessionId::as_str),
+        "name": view.name,
+        "served": served(view),
+        "lock": match view.lock {
+            LockState::Held => "held",
+            LockState::Free => "free",
+            LockState::Absent => "absent",
+            LockState::Unsupported => "unsupported",
+        },
+        "lockPid": view.owner.pid,
+        "heartbeat": heartbeat,
+        "requests": view.requests,
+        "responses": view.responses,
+    })
+}
