@@ -184,6 +184,11 @@ impl<'a> Finding<'a> {
         Self {
             verdict: Verdict::Ask,
             pattern: Some(sentinel),
+            // A grant that was lifted approves nothing, so it is not credited as one.
+            by: match self.by {
+                By::Rule(origin) => By::Rule(origin),
+                By::Grant => By::Rule(Origin::Session),
+            },
             ..self
         }
     }
