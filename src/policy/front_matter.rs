@@ -423,6 +423,10 @@ fn scalar(value: &str, offset: usize) -> Found<&str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample;
+
     use super::*;
 
     fn error(text: &str) -> String {
@@ -564,4 +568,32 @@ mod tests {
             assert!(found.starts_with(wanted), "{found}\nwanted: {wanted}");
         }
     }
+
+    proptest! {
+        /// Whatever stands in the file, a layer is read, absent or broken, and nothing else happens.
+        #[test]
+        fn nothing_makes_the_reader_fall_over(lines in vec(sample::select(LINES), 0..10), noise in "\\PC{0,8}") {
+            let text = format!("---\n{}\n{noise}\n---\n", lines.join("\n"));
+            if let Ok(FrontMatter { permission: Some(map) }) = FrontMatter::read(text.as_bytes(), "a.md") {
+                prop_assert!(!map.surfaces.is_empty());
+            }
+        }
+    }
+
+    const LINES: &[&str] = &[
+        "permission:",
+        "  bash:",
+        "    rm *: deny",
+        "  read: allow",
+        "      action: deny",
+        "    \"x:y\":",
+        "      reason: 'a'",
+        "name: x",
+        "# no",
+        "",
+        " \"",
+        "   - a",
+        "\u{e4}:",
+        "    ?: ask",
+    ];
 }

@@ -466,6 +466,10 @@ fn is_json_number(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample;
+
     use super::*;
 
     fn problem(text: &str) -> (Position, JsonProblem) {
@@ -560,4 +564,54 @@ mod tests {
             Err((_, JsonProblem::TooLarge { limit: 1 }))
         ));
     }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        /// Without comments, what we read is what the common reader of JSON reads.
+        #[test]
+        fn agrees_with_the_common_reader(tokens in vec(sample::select(TOKENS), 0..12)) {
+            let text = tokens.concat();
+            let common = serde_json::from_str::<serde_json::Value>(&text);
+            match parse(&text) {
+                Ok(_) => prop_assert!(common.is_ok(), "{text}"),
+                Err(At { problem: JsonProblem::DuplicateKey { .. }, .. }) => {}
+                Err(_) => prop_assert!(common.is_err(), "{text}"),
+            }
+        }
+
+        #[test]
+        fn every_problem_has_a_place_in_the_text(text in "[\\PC\n\"\\\\{}\\[\\]:,/*]{0,40}") {
+            if let Err(at) = parse(&text) {
+                prop_assert!(text.is_char_boundary(at.offset));
+                let place = Position::of(&text, at.offset);
+                prop_assert!(place.line <= 1 + text.matches('\n').count());
+            }
+        }
+    }
+
+    const TOKENS: &[&str] = &[
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "\"a\"",
+        "\"b\"",
+        "1",
+        "-0.5e1",
+        "01",
+        "true",
+        "null",
+        " ",
+        "\n",
+        "\"\\u00e4\"",
+        "\"\\ud800\"",
+        "\"\\",
+        "{\"a\":",
+        "\"c\":[]",
+        "nul",
+        "\t",
+    ];
 }

@@ -48,7 +48,7 @@ pub enum TextFidelity {
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
-    /// What decided. Of an ask it names what asks, and is no decision.
+    /// What decided. Of an ask it names what asks, and is no decision; without facts its surface is empty.
     pub decided_by: DecisionSource,
     /// Reason of the deny rule that decided.
     pub reason: Option<String>,
@@ -184,6 +184,11 @@ impl<'a> Finding<'a> {
         Self {
             verdict: Verdict::Ask,
             pattern: Some(sentinel),
+            // A grant that was lifted approves nothing, so it is not credited as one.
+            by: match self.by {
+                By::Rule(origin) => By::Rule(origin),
+                By::Grant => By::Rule(Origin::Session),
+            },
             ..self
         }
     }

@@ -34,13 +34,11 @@ pub use json::{JsonProblem, Position};
 pub use judge::is_one_simple_command;
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
 pub use pattern::Pattern;
-pub use permission::{
-    MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceKeyProblem, SurfaceRules,
-};
+pub use permission::{MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceRules};
 pub use rules::{
     AgentLayer, AgentOwner, LayerRules, Layers, Origin, Policy, Rule, RuleSet, Verdict,
 };
-pub use session_rules::{GrantId, SessionGrant, SessionRules};
+pub use session_rules::{GrantForm, GrantId, SessionGrant, SessionRules};
 
 /// Surface of command lines.
 pub const BASH_SURFACE: &str = "bash";

@@ -1,7 +1,7 @@
 //! The `permission` map of one file, as it was written: surfaces, patterns and verdicts in the order of the file.
 //!
 //! It is the common shape of a JSON configuration and of an agent's front matter. Nothing is matched or merged here; that a
-//! key may stand here at all is checked by the readers with [`check_surface_key`].
+//! key may stand here at all is checked by the readers.
 
 use super::rules::Verdict;
 
@@ -47,7 +47,7 @@ impl PermissionMap {
 
 /// Why a surface key cannot stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SurfaceKeyProblem {
+pub(crate) enum SurfaceKeyProblem {
     /// It is empty.
     Empty,
     /// It looks like a direction of a family, and is none.

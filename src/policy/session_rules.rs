@@ -32,12 +32,22 @@ impl std::fmt::Display for GrantId {
     }
 }
 
+/// How a grant was recorded, which tells how to record it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrantForm {
+    /// As a pattern, through [`SessionRules::record`].
+    Pattern,
+    /// As this very text, through [`SessionRules::record_exact`].
+    Exact,
+}
+
 /// One grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionGrant {
     id: GrantId,
     surface: String,
     pattern: Pattern,
+    form: GrantForm,
 }
 
 impl SessionGrant {
@@ -54,6 +64,11 @@ impl SessionGrant {
     /// The values that it covers.
     pub fn pattern(&self) -> &Pattern {
         &self.pattern
+    }
+
+    /// How it was recorded. Whether it covers one value only is told by [`Pattern::is_literal`].
+    pub fn form(&self) -> GrantForm {
+        self.form
     }
 
     fn covers_surface(&self, surface: &str) -> bool {
@@ -86,21 +101,20 @@ impl SessionRules {
             .iter()
             .map(|grant| {
                 let pattern = Pattern::compile(&grant.pattern, self.home.as_deref());
-                self.add(width.surface(&grant.surface), pattern)
+                self.add(width.surface(&grant.surface), pattern, GrantForm::Pattern)
             })
             .collect()
     }
 
     /// Records that exactly `value` is allowed on `surface`, whatever characters stand in it.
     pub fn record_exact(&mut self, surface: &str, value: &str) -> GrantId {
-        self.add(surface, Pattern::literal(value))
+        self.add(surface, Pattern::literal(value), GrantForm::Exact)
     }
 
-    fn add(&mut self, surface: &str, pattern: Pattern) -> GrantId {
-        let there = self
-            .grants
-            .iter()
-            .find(|grant| grant.surface == surface && grant.pattern == pattern);
+    fn add(&mut self, surface: &str, pattern: Pattern, form: GrantForm) -> GrantId {
+        let there = self.grants.iter().find(|grant| {
+            grant.surface == surface && grant.pattern == pattern && grant.form == form
+        });
         if let Some(grant) = there {
             return grant.id;
         }
@@ -110,6 +124,7 @@ impl SessionRules {
             id,
             surface: surface.to_owned(),
             pattern,
+            form,
         }));
         id
     }
@@ -205,6 +220,10 @@ mod tests {
         rules.record(&[grant("bash", "grep \"o.*\" f")], GrantWidth::Proven);
         let list = rules.list();
         assert_eq!(list.len(), 2);
+        assert_eq!(
+            (list[0].form(), list[1].form()),
+            (GrantForm::Exact, GrantForm::Pattern)
+        );
         assert!(list[0].pattern().is_literal() && !list[1].pattern().is_literal());
         assert!(!list[0].pattern().matches("grep \"o.x\" f; rm y\" f"));
     }
