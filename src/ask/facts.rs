@@ -4,8 +4,8 @@
 
 use crate::policy::{BASH_SURFACE, is_one_simple_command};
 use crate::wire::{
-    Evidence, ForwardedAccessIntent, PayloadKind, Principal, PromptPayload, RequestFacts, Requester,
-    SENTINEL_UNPARSEABLE_COMMAND,
+    Evidence, ForwardedAccessIntent, PayloadKind, Principal, PromptPayload, RequestFacts,
+    Requester, SENTINEL_UNPARSEABLE_COMMAND,
 };
 
 /// What somebody wants to do, in plain words.
@@ -39,7 +39,8 @@ impl PlainAsk {
             BASH_SURFACE => PayloadKind::Bash,
             "mcp" => PayloadKind::Mcp,
             "skill" => PayloadKind::Skill,
-            "path" | "path_read" | "path_write" | "read" | "write" | "edit" | "find" | "grep" | "ls" => PayloadKind::Path,
+            "path" | "path_read" | "path_write" | "read" | "write" | "edit" | "find" | "grep"
+            | "ls" => PayloadKind::Path,
             "external_directory" | "external_directory_read" | "external_directory_write" => {
                 PayloadKind::ExternalDirectory
             }
@@ -53,7 +54,11 @@ impl PlainAsk {
         PromptPayload {
             kind: self.kind(),
             request: RequestFacts {
-                requester: Requester { agent_name: None, forwarded: false, session_id: None },
+                requester: Requester {
+                    agent_name: None,
+                    forwarded: false,
+                    session_id: None,
+                },
                 surface: self.surface.clone(),
                 tool_name: (!skill).then(|| self.tool.clone()),
                 invoked_tool_name: None,
@@ -94,13 +99,31 @@ mod tests {
     use super::*;
 
     fn plain(surface: &str, value: &str) -> PlainAsk {
-        PlainAsk { tool: surface.into(), surface: surface.into(), kind: None, value: value.into(), evidence: vec![] }
+        PlainAsk {
+            tool: surface.into(),
+            surface: surface.into(),
+            kind: None,
+            value: value.into(),
+            evidence: vec![],
+        }
     }
 
     fn floor(value: &str) -> Option<String> {
-        let spellings = Spellings { values: vec![value.into()], boundary: None };
-        let principal = Principal { session_id: "C".into(), agent_name: "scout".into() };
-        intent_of(&plain("bash", value).payload(), spellings, "/w".into(), principal).floor
+        let spellings = Spellings {
+            values: vec![value.into()],
+            boundary: None,
+        };
+        let principal = Principal {
+            session_id: "C".into(),
+            agent_name: "scout".into(),
+        };
+        intent_of(
+            &plain("bash", value).payload(),
+            spellings,
+            "/w".into(),
+            principal,
+        )
+        .floor
     }
 
     #[test]
@@ -121,8 +144,14 @@ mod tests {
     #[test]
     fn a_command_line_that_is_more_than_one_command_carries_a_floor() {
         assert_eq!(floor("rm -rf build"), None);
-        for line in ["a; b", "a && b", "a | b", "`a`", "$(a)", "a > b", "(a)", "{ a; }", "a\nb"] {
-            assert_eq!(floor(line).as_deref(), Some(SENTINEL_UNPARSEABLE_COMMAND), "{line}");
+        for line in [
+            "a; b", "a && b", "a | b", "`a`", "$(a)", "a > b", "(a)", "{ a; }", "a\nb",
+        ] {
+            assert_eq!(
+                floor(line).as_deref(),
+                Some(SENTINEL_UNPARSEABLE_COMMAND),
+                "{line}"
+            );
         }
     }
 }

@@ -453,7 +453,7 @@ mod tests {
     fn abandoned(next: Next) -> Abandonment {
         match next {
             Next::Finish(Outcome::Abandoned(abandonment)) => abandonment,
-            other => panic!("{other:?}"),
+            other @ (Next::Wait(_) | Next::Refuse(_) | Next::Finish(_)) => panic!("{other:?}"),
         }
     }
 
@@ -531,7 +531,7 @@ mod tests {
 
     #[test]
     fn without_heartbeats_only_the_deadline_ends_the_wait() {
-        let mut wait = Waiting::new(target(), at(0), Duration::from_secs(60), Heartbeats::None);
+        let mut wait = Waiting::new(target(), at(0), Duration::from_mins(1), Heartbeats::None);
         assert!(!wait.wants_liveness());
         assert!(matches!(
             wait.step(at(30_000), Seen::Nothing, None, POLL_PROVEN),

@@ -7,8 +7,6 @@
 //!
 //! It does not look at values to find secrets, and does not cut or redact the header.
 
-use std::io;
-
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 

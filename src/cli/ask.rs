@@ -1,7 +1,7 @@
 //! `askrelay ask`: one ask from the command line, and the decision as an exit code.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,16 +14,19 @@ use super::output::{self, Out};
 use super::place::Place;
 use super::{Hinted, PlaceArgs, role};
 use crate::ask::{
-    Abandonment, Answer, Ask, Outcome, PlainAsk, Requester, Settings, Spellings, intent_of, unaddressed,
+    Abandonment, Answer, Ask, Outcome, PlainAsk, Requester, Settings, Spellings, intent_of,
+    unaddressed,
 };
 use crate::audit::ReviewLog;
 use crate::clock;
 use crate::policy::{Config, is_path_surface};
 use crate::presentation::denial::{DenialContext, agent_text};
-use crate::spool::{LivenessProbe, Missing, OperatorFile, Spool, Watch, path_spellings, read_operator_file};
+use crate::spool::{
+    LivenessProbe, Missing, OperatorFile, Spool, Watch, path_spellings, read_operator_file,
+};
 use crate::wire::{
-    ApprovalGrant, DecisionState, Evidence, Generation, GrantWidth, Hop, Liveness, MAX_REQUEST_BYTES, PayloadKind,
-    Principal, PromptPayload, RequestSource, SessionId,
+    ApprovalGrant, DecisionState, Evidence, Generation, GrantWidth, Hop, Liveness,
+    MAX_REQUEST_BYTES, PayloadKind, Principal, PromptPayload, RequestSource, SessionId,
 };
 
 #[derive(Debug, clap::Args)]
@@ -77,21 +80,35 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     let config = place.config()?.config;
     let log = place.log_or_none(&config);
     let own = role::requester(env, args.from.as_deref());
-    let agent =
-        args.agent.clone().or_else(|| env.text(super::env::AGENT)).unwrap_or_else(|| "unknown".to_owned());
+    let agent = args
+        .agent
+        .clone()
+        .or_else(|| env.text(super::env::AGENT))
+        .unwrap_or_else(|| "unknown".to_owned());
     let json = args.json;
     let prepared = prepare(env, &config, args, &own.id, &agent)?;
     let payload = prepared.ask.payload.clone();
     let lineage = role::lineage(env);
-    let target = role::asked(env, prepared.session.as_deref(), &Place::default_session(&config), &own.id);
+    let target = role::asked(
+        env,
+        prepared.session.as_deref(),
+        &Place::default_session(&config),
+        &own.id,
+    );
     let answer = match target {
-        Err(nobody) => {
-            Some(unaddressed(prepared.ask.id.as_deref(), Abandonment::NoParent { tried: nobody.tried.join("; ") }, &log))
-        }
+        Err(nobody) => Some(unaddressed(
+            prepared.ask.id.as_deref(),
+            Abandonment::NoParent {
+                tried: nobody.tried.join("; "),
+            },
+            &log,
+        )),
         Ok(target) => match place.spool(Missing::Create) {
             Err(error) => {
-                let abandonment =
-                    Abandonment::NoDirectories { target: target.session, cause: format!("{error:#}") };
+                let abandonment = Abandonment::NoDirectories {
+                    target: target.session,
+                    cause: format!("{error:#}"),
+                };
                 Some(unaddressed(prepared.ask.id.as_deref(), abandonment, &log))
             }
             Ok(spool) => {
@@ -99,8 +116,12 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
                 if prepared.session.is_none() && prepared.generation == Generation::Current {
                     target = nearest_served(&spool, target, &lineage, &own.id);
                 }
-                let settings =
-                    Settings { target, session_id: own.id, agent_name: agent.clone(), generation: prepared.generation };
+                let settings = Settings {
+                    target,
+                    session_id: own.id,
+                    agent_name: agent.clone(),
+                    generation: prepared.generation,
+                };
                 wait(&spool, settings, prepared.ask, &log)?
             }
         },
@@ -115,13 +136,22 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
 /// A parent that serves nobody cannot answer, but a session above it may: the nearest one that is being served.
 fn nearest_served(spool: &Spool, parent: SessionId, lineage: &[Hop], own_id: &str) -> SessionId {
     let serves = |session: &SessionId| {
-        LivenessProbe::new(spool.clone(), session.clone()).look(clock::now()).liveness == Liveness::Alive
+        LivenessProbe::new(spool.clone(), session.clone())
+            .look(clock::now())
+            .liveness
+            == Liveness::Alive
     };
     if lineage.is_empty() || serves(&parent) {
         return parent;
     }
-    let above = lineage.iter().rev().filter_map(|hop| SessionId::parse(&hop.session_id).ok());
-    above.filter(|session| session.as_str() != own_id).find(serves).unwrap_or(parent)
+    let above = lineage
+        .iter()
+        .rev()
+        .filter_map(|hop| SessionId::parse(&hop.session_id).ok());
+    above
+        .filter(|session| session.as_str() != own_id)
+        .find(serves)
+        .unwrap_or(parent)
 }
 
 struct Prepared {
@@ -130,7 +160,13 @@ struct Prepared {
     generation: Generation,
 }
 
-fn prepare(env: &Env, config: &Config, args: Args, own_id: &str, agent: &str) -> anyhow::Result<Prepared> {
+fn prepare(
+    env: &Env,
+    config: &Config,
+    args: Args,
+    own_id: &str,
+    agent: &str,
+) -> anyhow::Result<Prepared> {
     let cwd = env.cwd().cloned().unwrap_or_default();
     let mut payload = match &args.payload {
         Some(path) => read_payload(path)?,
@@ -138,18 +174,40 @@ fn prepare(env: &Env, config: &Config, args: Args, own_id: &str, agent: &str) ->
     };
     let lineage = role::lineage(env);
     if !lineage.is_empty() {
-        let names: Vec<&str> = lineage.iter().map(|hop| hop.session_id.as_str()).chain([own_id]).collect();
-        payload.evidence.push(Evidence { label: "lineage".to_owned(), text: names.join(" > "), detail: None });
+        let names: Vec<&str> = lineage
+            .iter()
+            .map(|hop| hop.session_id.as_str())
+            .chain([own_id])
+            .collect();
+        payload.evidence.push(Evidence {
+            label: "lineage".to_owned(),
+            text: names.join(" > "),
+            detail: None,
+        });
     }
     let facts = &payload.request;
     let spellings = if is_path_surface(&facts.surface) {
         let (values, canonical) = path_spellings(&facts.value, &cwd);
-        Spellings { values, boundary: Some(canonical) }
+        Spellings {
+            values,
+            boundary: Some(canonical),
+        }
     } else {
-        Spellings { values: vec![facts.value.clone()], boundary: None }
+        Spellings {
+            values: vec![facts.value.clone()],
+            boundary: None,
+        }
     };
-    let principal = Principal { session_id: own_id.to_owned(), agent_name: agent.to_owned() };
-    let intent = intent_of(&payload, spellings, cwd.to_string_lossy().into_owned(), principal);
+    let principal = Principal {
+        session_id: own_id.to_owned(),
+        agent_name: agent.to_owned(),
+    };
+    let intent = intent_of(
+        &payload,
+        spellings,
+        cwd.to_string_lossy().into_owned(),
+        principal,
+    );
     let ask = Ask {
         id: args.id,
         source: match payload.kind {
@@ -163,16 +221,33 @@ fn prepare(env: &Env, config: &Config, args: Args, own_id: &str, agent: &str) ->
             | PayloadKind::BashExternalDirectory
             | PayloadKind::Forwarded => RequestSource::ToolCall,
         },
-        surface: Some(facts.tool_name.clone().unwrap_or_else(|| facts.surface.clone())),
+        surface: Some(
+            facts
+                .tool_name
+                .clone()
+                .unwrap_or_else(|| facts.surface.clone()),
+        ),
         value: Some(facts.value.clone()),
-        grants: args.grant.iter().map(|grant| parse_grant(grant)).collect::<anyhow::Result<_>>()?,
+        grants: args
+            .grant
+            .iter()
+            .map(|grant| parse_grant(grant))
+            .collect::<anyhow::Result<_>>()?,
         access_intent: Some(intent),
         timeout: args.timeout.unwrap_or(config.forwarding_timeout),
         path: Vec::new(),
         payload,
     };
-    let generation = if args.peer.is_some() { Generation::G1 } else { config.peer_generation };
-    Ok(Prepared { ask, session: args.session, generation })
+    let generation = if args.peer.is_some() {
+        Generation::G1
+    } else {
+        config.peer_generation
+    };
+    Ok(Prepared {
+        ask,
+        session: args.session,
+        generation,
+    })
 }
 
 fn plain(args: &Args) -> anyhow::Result<PlainAsk> {
@@ -190,55 +265,87 @@ fn plain(args: &Args) -> anyhow::Result<PlainAsk> {
         surface: args.surface.clone().unwrap_or_else(|| args.tool.clone()),
         kind,
         value: args.value.clone().unwrap_or_default(),
-        evidence: args.evidence.iter().map(|text| parse_evidence(text)).collect::<anyhow::Result<_>>()?,
+        evidence: args
+            .evidence
+            .iter()
+            .map(|text| parse_evidence(text))
+            .collect::<anyhow::Result<_>>()?,
     })
 }
 
-fn read_payload(path: &PathBuf) -> anyhow::Result<PromptPayload> {
+fn read_payload(path: &Path) -> anyhow::Result<PromptPayload> {
     let bytes = if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         let limit = MAX_REQUEST_BYTES as u64 + 1;
-        std::io::stdin().take(limit).read_to_end(&mut bytes).context("cannot read the payload from stdin")?;
+        std::io::stdin()
+            .take(limit)
+            .read_to_end(&mut bytes)
+            .context("cannot read the payload from stdin")?;
         bytes
     } else {
         read_text_file(path)?
     };
     PromptPayload::from_json(&bytes).map_err(|unusable| {
-        Hinted::usage(format!("the payload is unusable: {unusable}"), "`askrelay schema payload` prints what it must be")
+        Hinted::usage(
+            format!("the payload is unusable: {unusable}"),
+            "`askrelay schema payload` prints what it must be",
+        )
     })
 }
 
-fn read_text_file(path: &PathBuf) -> anyhow::Result<Vec<u8>> {
+fn read_text_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     match read_operator_file(path, MAX_REQUEST_BYTES)? {
         OperatorFile::Content(bytes) => Ok(bytes),
-        OperatorFile::Missing => {
-            Err(Hinted::usage(format!("there is no file {}", path.display()), "check the path"))
-        }
+        OperatorFile::Missing => Err(Hinted::usage(
+            format!("there is no file {}", path.display()),
+            "check the path",
+        )),
     }
 }
 
 fn parse_evidence(argument: &str) -> anyhow::Result<Evidence> {
-    let (label, text) = argument.split_once('=').filter(|(label, _)| !label.is_empty()).ok_or_else(|| {
-        Hinted::usage(format!("{argument:?} is no evidence"), "write LABEL=TEXT, or LABEL=@FILE")
-    })?;
+    let (label, text) = argument
+        .split_once('=')
+        .filter(|(label, _)| !label.is_empty())
+        .ok_or_else(|| {
+            Hinted::usage(
+                format!("{argument:?} is no evidence"),
+                "write LABEL=TEXT, or LABEL=@FILE",
+            )
+        })?;
     let text = match text.strip_prefix('@') {
-        Some(path) => String::from_utf8_lossy(&read_text_file(&PathBuf::from(path))?).into_owned(),
+        Some(path) => String::from_utf8_lossy(&read_text_file(Path::new(path))?).into_owned(),
         None => text.to_owned(),
     };
-    Ok(Evidence { label: label.to_owned(), text, detail: None })
+    Ok(Evidence {
+        label: label.to_owned(),
+        text,
+        detail: None,
+    })
 }
 
 fn parse_grant(argument: &str) -> anyhow::Result<ApprovalGrant> {
-    let (surface, pattern) = argument.split_once('=').filter(|(surface, _)| !surface.is_empty()).ok_or_else(|| {
-        Hinted::usage(format!("{argument:?} is no grant"), "write SURFACE=PATTERN, such as bash=\"make *\"")
-    })?;
-    Ok(ApprovalGrant { surface: surface.to_owned(), pattern: pattern.to_owned() })
+    let (surface, pattern) = argument
+        .split_once('=')
+        .filter(|(surface, _)| !surface.is_empty())
+        .ok_or_else(|| {
+            Hinted::usage(
+                format!("{argument:?} is no grant"),
+                "write SURFACE=PATTERN, such as bash=\"make *\"",
+            )
+        })?;
+    Ok(ApprovalGrant {
+        surface: surface.to_owned(),
+        pattern: pattern.to_owned(),
+    })
 }
 
 /// A time such as `500ms`, `90s`, `10m` or `1h`.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no time: write a number and ms, s, m or h, such as 10m");
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+    let at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .ok_or_else(wrong)?;
     let (number, unit) = text.split_at(at);
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let seconds = match unit {
@@ -248,11 +355,19 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         "h" => number * 3_600.0,
         _ => return Err(wrong()),
     };
-    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(wrong)
 }
 
 /// Asks and waits; `None` where a signal came first. Dropping the ask withdraws it.
-fn wait(spool: &Spool, settings: Settings, ask: Ask, log: &std::sync::Arc<ReviewLog>) -> anyhow::Result<Option<Answer>> {
+fn wait(
+    spool: &Spool,
+    settings: Settings,
+    ask: Ask,
+    log: &std::sync::Arc<ReviewLog>,
+) -> anyhow::Result<Option<Answer>> {
     let watch = match Watch::start() {
         Ok(watch) => Some(std::sync::Arc::new(watch)),
         Err(error) => {
@@ -274,7 +389,12 @@ fn wait(spool: &Spool, settings: Settings, ask: Ask, log: &std::sync::Arc<Review
     })
 }
 
-fn report(answer: &Answer, payload: &PromptPayload, agent: &str, as_json: bool) -> anyhow::Result<Exit> {
+fn report(
+    answer: &Answer,
+    payload: &PromptPayload,
+    agent: &str,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     let decision = answer.decision();
     let mut out = Out::stdout();
     if as_json {
@@ -282,18 +402,29 @@ fn report(answer: &Answer, payload: &PromptPayload, agent: &str, as_json: bool) 
     } else {
         let id = answer.request_id.as_str();
         let waited = answer.waited.as_secs_f64();
-        out.line(&format!("{}  {id}  ({}, {waited:.1}s)", decision.state.name(), decision.resolution()))?;
+        out.line(&format!(
+            "{}  {id}  ({}, {waited:.1}s)",
+            decision.state.name(),
+            decision.resolution()
+        ))?;
     }
     out.flush()?;
     if decision.is_approved() {
         return Ok(Exit::Ok);
     }
-    let context = DenialContext { agent_name: Some(agent), ..DenialContext::default() };
+    let context = DenialContext {
+        agent_name: Some(agent),
+        ..DenialContext::default()
+    };
     output::say(&agent_text(payload, &decision, &context));
     if let Outcome::Abandoned(abandonment) = &answer.outcome {
         output::say(&format!("\nhint: {}", abandonment.hint()));
     }
-    Ok(if decision.decided_by.is_nobody() { Exit::NobodyRuled } else { Exit::Denied })
+    Ok(if decision.decided_by.is_nobody() {
+        Exit::NobodyRuled
+    } else {
+        Exit::Denied
+    })
 }
 
 fn answer_json(answer: &Answer) -> Value {
@@ -302,10 +433,11 @@ fn answer_json(answer: &Answer) -> Value {
         Outcome::Decided(_) => None,
         Outcome::Abandoned(abandonment) => Some(abandonment.name()),
     };
-    let width = (decision.state == DecisionState::ApprovedForSession).then_some(match decision.width {
-        GrantWidth::Proven => "proven",
-        GrantWidth::Family => "family",
-    });
+    let width =
+        (decision.state == DecisionState::ApprovedForSession).then_some(match decision.width {
+            GrantWidth::Proven => "proven",
+            GrantWidth::Family => "family",
+        });
     json!({
         "requestId": answer.request_id.as_str(),
         "approved": decision.is_approved(),
@@ -339,7 +471,10 @@ mod tests {
     #[test]
     fn grants_and_evidence_are_split_at_the_first_equals_sign() {
         let grant = parse_grant("bash=FOO=1 make").unwrap();
-        assert_eq!((grant.surface.as_str(), grant.pattern.as_str()), ("bash", "FOO=1 make"));
+        assert_eq!(
+            (grant.surface.as_str(), grant.pattern.as_str()),
+            ("bash", "FOO=1 make")
+        );
         assert!(parse_grant("=x").is_err());
         assert_eq!(parse_evidence("why=a=b").unwrap().text, "a=b");
         assert!(parse_evidence("nothing").is_err());

@@ -1,6 +1,9 @@
 //! Every environment variable that is read or set, in one place. Nothing else looks at the environment.
 
-#![expect(clippy::disallowed_methods, reason = "this is the module that reads the environment")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the module that reads the environment"
+)]
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -22,7 +25,10 @@ pub const CONFIG: &str = "ASKRELAY_CONFIG";
 pub const LOG: &str = "ASKRELAY_LOG";
 
 /// Parent variables of the peer and its launchers, in the order in which they count.
-pub const PEER_PARENTS: [&str; 2] = ["PI_AGENT_ROUTER_PARENT_SESSION_ID", "PI_SUBAGENT_PARENT_SESSION"];
+pub const PEER_PARENTS: [&str; 2] = [
+    "PI_AGENT_ROUTER_PARENT_SESSION_ID",
+    "PI_SUBAGENT_PARENT_SESSION",
+];
 
 /// Variables by which launchers mark a process as somebody's child.
 pub const CHILD_HINTS: [&str; 11] = [
@@ -52,7 +58,10 @@ pub struct Env {
 impl Env {
     /// Reads the environment of this process.
     pub fn of_process() -> Self {
-        Self { variables: std::env::vars_os().collect(), cwd: std::env::current_dir().ok() }
+        Self {
+            variables: std::env::vars_os().collect(),
+            cwd: std::env::current_dir().ok(),
+        }
     }
 
     /// Value of a variable; an empty one is not set. What is no Unicode is decoded lossily.
@@ -62,7 +71,10 @@ impl Env {
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
-        self.variables.get(OsString::from(name).as_os_str()).filter(|value| !value.is_empty()).map(PathBuf::from)
+        self.variables
+            .get(OsString::from(name).as_os_str())
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
     }
 
     /// A path variable of our own.
@@ -93,17 +105,25 @@ impl Env {
     fn base(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         // The specification says that a relative path is to be ignored.
         let set = self.path(variable).filter(|path| path.is_absolute());
-        Some(set.or_else(|| Some(self.home()?.join(below_home)))?.join("askrelay"))
+        Some(
+            set.or_else(|| Some(self.home()?.join(below_home)))?
+                .join("askrelay"),
+        )
     }
 
     /// The spool of the peer.
     pub fn peer_spool(&self) -> Option<PathBuf> {
-        let agent_dir = self.path(PEER_AGENT_DIR).or_else(|| Some(self.home()?.join(".pi/agent")))?;
+        let agent_dir = self
+            .path(PEER_AGENT_DIR)
+            .or_else(|| Some(self.home()?.join(".pi/agent")))?;
         Some(agent_dir.join("sessions/permission-forwarding"))
     }
 
     /// The first variable that marks this process as somebody's child.
     pub fn child_hint(&self) -> Option<&'static str> {
-        CHILD_HINTS.into_iter().find(|name| self.text(name).is_some_and(|value| !value.trim().is_empty()))
+        CHILD_HINTS.into_iter().find(|name| {
+            self.text(name)
+                .is_some_and(|value| !value.trim().is_empty())
+        })
     }
 }

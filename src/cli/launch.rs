@@ -32,16 +32,26 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     let config = place.config()?.config;
     // The child must find a spool, even if it is the first to ask.
     let spool = place.spool(Missing::Create)?;
-    let own = role::served(env, args.session.as_deref(), &Place::default_session(&config));
+    let own = role::served(
+        env,
+        args.session.as_deref(),
+        &Place::default_session(&config),
+    );
     let parent = SessionId::parse(&own.id).map_err(|error| {
-        Hinted::usage(format!("{:?} cannot be asked: {error}", own.id), "name the session with --session")
+        Hinted::usage(
+            format!("{:?} cannot be asked: {error}", own.id),
+            "name the session with --session",
+        )
     })?;
     let child = match args.child {
         Some(child) => child,
         None => role::minted(),
     };
     if SessionId::parse(&child).is_ok_and(|child| child == parent) {
-        return Err(Hinted::usage("the child cannot be its own parent", "give it another id with --as"));
+        return Err(Hinted::usage(
+            "the child cannot be its own parent",
+            "give it another id with --as",
+        ));
     }
     let agent = args.agent.unwrap_or_else(|| "unknown".to_owned());
     let mut lineage = role::lineage(env);
@@ -64,14 +74,21 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         // Children that speak the peer's protocol look for these.
         .env(env::PEER_PARENTS[1], parent.as_str())
         .env_remove(env::PEER_PARENTS[0]);
-    for (name, path) in [(env::CONFIG, &place_args.config), (env::LOG, &place_args.log)] {
+    for (name, path) in [
+        (env::CONFIG, &place_args.config),
+        (env::LOG, &place_args.log),
+    ] {
         if let Some(path) = path {
             command.env(name, place.absolute(path));
         }
     }
     // Only comes back when it failed.
     let error = command.exec();
-    let exit = if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::NobodyRuled };
+    let exit = if error.kind() == std::io::ErrorKind::NotFound {
+        Exit::NotFound
+    } else {
+        Exit::NobodyRuled
+    };
     Err(Hinted {
         message: format!("cannot start {}", program.to_string_lossy()),
         hint: "check that the command is on PATH and executable".to_owned(),

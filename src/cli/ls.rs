@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::PlaceArgs;
 use super::env::Env;
 use super::exit::Exit;
 use super::output::{self, Out};
 use super::place::Place;
-use super::PlaceArgs;
 use crate::clock;
 use crate::presentation::text::{self, visible};
 use crate::spool::{Missing, RequestView, RequesterLife, Spool, SpoolError};
@@ -28,7 +28,11 @@ pub(super) struct Args {
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
     let mut out = Out::stdout();
-    let mut rows = vec![["ID", "SESSION", "FROM", "AGE", "SURFACE", "VALUE"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["ID", "SESSION", "FROM", "AGE", "SURFACE", "VALUE"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     let mut failed = None;
     each_request(&place, args.session.as_deref(), |session, view| {
         if args.json {
@@ -66,7 +70,9 @@ pub(super) fn each_request(
         Err(SpoolError::NoSpool { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let wanted = session.and_then(|id| SessionId::parse(id).ok()).map(|id| id.encoded());
+    let wanted = session
+        .and_then(|id| SessionId::parse(id).ok())
+        .map(|id| id.encoded());
     if session.is_some() && wanted.is_none() {
         return Ok(());
     }
@@ -86,7 +92,8 @@ pub(super) fn age_ms(view: &RequestView) -> Option<u64> {
 
 /// The session of a directory name, for a person.
 pub(super) fn session_of(name: &str) -> String {
-    SessionId::from_encoded(name).map_or_else(|| name.to_owned(), |session| session.as_str().to_owned())
+    SessionId::from_encoded(name)
+        .map_or_else(|| name.to_owned(), |session| session.as_str().to_owned())
 }
 
 /// A requester's state in one word.
@@ -100,21 +107,47 @@ pub(super) fn life_name(life: RequesterLife) -> &'static str {
 }
 
 fn row(session: &str, view: &RequestView) -> Vec<String> {
-    let id = view.id.as_ref().map_or(view.name.as_str(), crate::wire::RequestId::as_str);
+    let id = view
+        .id
+        .as_ref()
+        .map_or(view.name.as_str(), crate::wire::RequestId::as_str);
     let age = age_ms(view).map_or_else(|| "-".to_owned(), |ms| output::span(ms / 1_000));
     let cells = match &view.content {
-        Err(reason) => [id.to_owned(), session_of(session), "-".into(), age, "-".into(), format!("bad: {reason}")],
+        Err(reason) => [
+            id.to_owned(),
+            session_of(session),
+            "-".into(),
+            age,
+            "-".into(),
+            format!("bad: {reason}"),
+        ],
         Ok((request, _)) => {
-            let gone = if view.life == RequesterLife::Gone { " (gone)" } else { "" };
-            let value = request.payload.as_ref().map(|payload| payload.request.value.clone());
+            let gone = if view.life == RequesterLife::Gone {
+                " (gone)"
+            } else {
+                ""
+            };
+            let value = request
+                .payload
+                .as_ref()
+                .map(|payload| payload.request.value.clone());
             let value = value.or_else(|| request.value.clone()).unwrap_or_default();
-            let surface = request.payload.as_ref().map(|payload| payload.request.surface.clone());
+            let surface = request
+                .payload
+                .as_ref()
+                .map(|payload| payload.request.surface.clone());
             [
                 id.to_owned(),
                 session_of(session),
-                format!("{} · {}{gone}", request.agent_name().unwrap_or("unknown"), request.requester_session_id),
+                format!(
+                    "{} · {}{gone}",
+                    request.agent_name().unwrap_or("unknown"),
+                    request.requester_session_id
+                ),
                 age,
-                surface.or_else(|| request.surface.clone()).unwrap_or_default(),
+                surface
+                    .or_else(|| request.surface.clone())
+                    .unwrap_or_default(),
                 text::clip_utf16(&value, VALUE_WIDTH).into_owned(),
             ]
         }

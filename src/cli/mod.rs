@@ -2,6 +2,11 @@
 //!
 //! One file for each command. The environment is read in `env`, exit codes stand in `exit`, printing in `output`.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "these comments are the help text, which is no Markdown"
+)]
+
 mod ask;
 mod demo;
 mod env;
@@ -26,7 +31,12 @@ use exit::Exit;
 
 /// Forwards permission asks of coding agents' subagents to the session in charge.
 #[derive(Debug, Parser)]
-#[command(name = "askrelay", version, max_term_width = 100, propagate_version = true)]
+#[command(
+    name = "askrelay",
+    version,
+    max_term_width = 100,
+    propagate_version = true
+)]
 struct Cli {
     #[command(flatten)]
     place: PlaceArgs,
@@ -49,6 +59,7 @@ struct PlaceArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "made once")]
 enum Command {
     /// Forward one ask to the parent session, wait, and print the decision
     Ask(ask::Args),
@@ -81,7 +92,13 @@ struct Hinted {
 
 impl Hinted {
     fn usage(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        Self { message: message.into(), hint: hint.into(), exit: Exit::Usage, source: None }.into()
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+            exit: Exit::Usage,
+            source: None,
+        }
+        .into()
     }
 }
 
@@ -92,7 +109,11 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Help and version are no errors; clap knows where each is printed.
             let _printed = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
+            return if error.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                Exit::Ok.into()
+            };
         }
     };
     let env = Env::of_process();
@@ -137,7 +158,9 @@ fn hint_of(error: &anyhow::Error) -> (Option<String>, Exit) {
 
 /// A runtime for one command: one thread, for nothing here computes.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?)
 }
 
 #[cfg(test)]

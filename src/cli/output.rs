@@ -20,7 +20,10 @@ pub struct Out {
 impl Out {
     /// The standard output.
     pub fn stdout() -> Self {
-        Self { stdout: io::BufWriter::new(io::stdout()), closed: false }
+        Self {
+            stdout: io::BufWriter::new(io::stdout()),
+            closed: false,
+        }
     }
 
     /// Writes one line.
@@ -86,7 +89,13 @@ pub fn error(error: &anyhow::Error, hint: Option<&str>) {
 pub fn table(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
-        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| text::width(cell)).max().unwrap_or(0))
+        .map(|column| {
+            rows.iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| text::width(cell))
+                .max()
+                .unwrap_or(0)
+        })
         .collect();
     rows.iter()
         .map(|row| {
@@ -94,7 +103,11 @@ pub fn table(rows: &[Vec<String>]) -> Vec<String> {
             for (at, cell) in row.iter().enumerate() {
                 line.push_str(cell);
                 if at + 1 < row.len() {
-                    let wide = widths.get(at).copied().unwrap_or(0).saturating_sub(text::width(cell));
+                    let wide = widths
+                        .get(at)
+                        .copied()
+                        .unwrap_or(0)
+                        .saturating_sub(text::width(cell));
                     line.extend(std::iter::repeat_n(' ', wide + 2));
                 }
             }
@@ -125,6 +138,9 @@ mod tests {
 
     #[test]
     fn spans_name_two_units_at_most() {
-        assert_eq!([span(5), span(65), span(3_700), span(90_000)], ["5s", "1m05s", "1h01m", "1d01h"]);
+        assert_eq!(
+            [span(5), span(65), span(3_700), span(90_000)],
+            ["5s", "1m05s", "1h01m", "1d01h"]
+        );
     }
 }

@@ -8,7 +8,9 @@ use anyhow::Context as _;
 use super::env::{self, Env};
 use super::{Hinted, PlaceArgs, output};
 use crate::audit::{Options, ReviewLog};
-use crate::policy::{AgentLayer, AgentOwner, Config, FrontMatter, LayerRules, Layers, MAX_CONFIG_BYTES, Policy};
+use crate::policy::{
+    AgentLayer, AgentOwner, Config, FrontMatter, LayerRules, Layers, MAX_CONFIG_BYTES, Policy,
+};
 use crate::spool::{Missing, OperatorFile, Spool, list_operator_files, read_operator_file};
 use crate::wire::SessionId;
 
@@ -32,13 +34,22 @@ impl<'a> Place<'a> {
 
     /// Path of the spool.
     pub(super) fn spool_path(&self) -> anyhow::Result<PathBuf> {
-        let named = self.args.spool.clone().or_else(|| self.env.own_path(env::SPOOL));
+        let named = self
+            .args
+            .spool
+            .clone()
+            .or_else(|| self.env.own_path(env::SPOOL));
         let path = match named {
             Some(path) if path.as_os_str() == "pi" => self.env.peer_spool(),
             Some(path) => Some(self.absolute(&path)),
             None => self.env.state_dir().map(|dir| dir.join("spool")),
         };
-        path.ok_or_else(|| Hinted::usage("no home directory is known to put the spool in", "name one with --spool DIR"))
+        path.ok_or_else(|| {
+            Hinted::usage(
+                "no home directory is known to put the spool in",
+                "name one with --spool DIR",
+            )
+        })
     }
 
     /// Opens the spool.
@@ -48,21 +59,33 @@ impl<'a> Place<'a> {
 
     /// Reads the configuration. A file that was named must be there; the default one need not.
     pub(super) fn config(&self) -> anyhow::Result<Loaded> {
-        let named = self.args.config.clone().or_else(|| self.env.own_path(env::CONFIG));
+        let named = self
+            .args
+            .config
+            .clone()
+            .or_else(|| self.env.own_path(env::CONFIG));
         let path = match &named {
             Some(path) => Some(self.absolute(path)),
             None => self.env.config_dir().map(|dir| dir.join("config.json")),
         };
         let Some(path) = path else {
-            return Ok(Loaded { config: Config::default(), agents: None });
+            return Ok(Loaded {
+                config: Config::default(),
+                agents: None,
+            });
         };
         let agents = path.parent().map(|dir| dir.join("agents"));
-        match read_operator_file(&path, MAX_CONFIG_BYTES).context("cannot read the configuration")? {
+        match read_operator_file(&path, MAX_CONFIG_BYTES)
+            .context("cannot read the configuration")?
+        {
             OperatorFile::Missing if named.is_some() => Err(Hinted::usage(
                 format!("there is no configuration at {}", path.display()),
                 "check --config and ASKRELAY_CONFIG; without them the defaults hold",
             )),
-            OperatorFile::Missing => Ok(Loaded { config: Config::default(), agents }),
+            OperatorFile::Missing => Ok(Loaded {
+                config: Config::default(),
+                agents,
+            }),
             OperatorFile::Content(bytes) => match Config::read(&bytes, &path.to_string_lossy()) {
                 Ok(config) => {
                     for notice in &config.notices {
@@ -83,11 +106,18 @@ impl<'a> Place<'a> {
         if !config.permission_review_log.is_on() {
             return Ok(Arc::new(ReviewLog::disabled()));
         }
-        let named = self.args.log.clone().or_else(|| self.env.own_path(env::LOG)).map(|path| self.absolute(&path));
+        let named = self
+            .args
+            .log
+            .clone()
+            .or_else(|| self.env.own_path(env::LOG))
+            .map(|path| self.absolute(&path));
         let path = named
             .or_else(|| self.env.state_dir().map(|dir| dir.join("review.jsonl")))
             .context("no home directory is known to put the review log in")?;
-        let options = Options { field_max_width: config.review_log_field_max_width };
+        let options = Options {
+            field_max_width: config.review_log_field_max_width,
+        };
         Ok(Arc::new(ReviewLog::open(&path, options)?))
     }
 
@@ -101,12 +131,18 @@ impl<'a> Place<'a> {
 
     /// The session that is meant where nothing else says.
     pub(super) fn default_session(config: &Config) -> String {
-        config.session.as_ref().map_or(crate::policy::DEFAULT_SESSION, SessionId::as_str).to_owned()
+        config
+            .session
+            .as_ref()
+            .map_or(crate::policy::DEFAULT_SESSION, SessionId::as_str)
+            .to_owned()
     }
 
     /// Home directory, for patterns.
     pub(super) fn home(&self) -> Option<String> {
-        self.env.home().map(|home| home.to_string_lossy().into_owned())
+        self.env
+            .home()
+            .map(|home| home.to_string_lossy().into_owned())
     }
 
     /// A path as seen from the working directory.
@@ -123,8 +159,16 @@ impl Loaded {
     /// be read is allowed nothing by a rule.
     pub(super) fn policy(&self, home: Option<&str>) -> anyhow::Result<Policy> {
         let mut agents = Vec::new();
-        for path in self.agents.iter().map(|dir| list_operator_files(dir, ".md")).collect::<Result<Vec<_>, _>>()?.concat() {
-            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+        for path in self
+            .agents
+            .iter()
+            .map(|dir| list_operator_files(dir, ".md"))
+            .collect::<Result<Vec<_>, _>>()?
+            .concat()
+        {
+            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else {
+                continue;
+            };
             let label = path.to_string_lossy();
             let read = match read_operator_file(&path, MAX_CONFIG_BYTES) {
                 Ok(OperatorFile::Content(bytes)) => {
@@ -134,14 +178,19 @@ impl Loaded {
                 Err(error) => Err(crate::ask::describe(&error)),
             };
             if let Err(cause) = &read {
-                output::warn(&format!("agent {name} is allowed nothing by a rule: {cause}"));
+                output::warn(&format!(
+                    "agent {name} is allowed nothing by a rule: {cause}"
+                ));
             }
             agents.push((name.to_owned(), read.ok()));
         }
         let layers = Layers {
             global: LayerRules::Rules(&self.config.permission),
             project: LayerRules::Absent,
-            agents: agents.iter().filter_map(|(name, read)| layer(name, read.as_ref())).collect(),
+            agents: agents
+                .iter()
+                .filter_map(|(name, read)| layer(name, read.as_ref()))
+                .collect(),
             yolo: self.config.yolo_mode,
             home,
         };
@@ -154,5 +203,9 @@ fn layer<'a>(agent: &'a str, read: Option<&'a FrontMatter>) -> Option<AgentLayer
         None => LayerRules::Unreadable,
         Some(front) => LayerRules::Rules(front.permission.as_ref()?),
     };
-    Some(AgentLayer { agent, owner: AgentOwner::User, rules })
+    Some(AgentLayer {
+        agent,
+        owner: AgentOwner::User,
+        rules,
+    })
 }

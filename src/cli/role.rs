@@ -13,11 +13,20 @@ pub(super) struct Own {
 /// The own session of a requester: named, or minted for this one ask.
 pub(super) fn requester(env: &Env, flag: Option<&str>) -> Own {
     if let Some(id) = flag {
-        return Own { id: id.to_owned(), reason: "--from".to_owned() };
+        return Own {
+            id: id.to_owned(),
+            reason: "--from".to_owned(),
+        };
     }
     match env.text(env::SESSION) {
-        Some(id) => Own { id, reason: env::SESSION.to_owned() },
-        None => Own { id: minted(), reason: "minted".to_owned() },
+        Some(id) => Own {
+            id,
+            reason: env::SESSION.to_owned(),
+        },
+        None => Own {
+            id: minted(),
+            reason: "minted".to_owned(),
+        },
     }
 }
 
@@ -25,7 +34,9 @@ pub(super) fn requester(env: &Env, flag: Option<&str>) -> Own {
 pub(super) fn minted() -> String {
     let mut random = [0; 16];
     match getrandom::fill(&mut random) {
-        Ok(()) => RequestId::mint(random).as_str().replacen("perm-", "ask-", 1),
+        Ok(()) => RequestId::mint(random)
+            .as_str()
+            .replacen("perm-", "ask-", 1),
         // Without randomness it is still unique among the living.
         Err(_) => format!("ask-{}", crate::process::own_pid()),
     }
@@ -34,22 +45,44 @@ pub(super) fn minted() -> String {
 /// The session that is served.
 pub(super) fn served(env: &Env, flag: Option<&str>, default: &str) -> Own {
     if let Some(id) = flag {
-        return Own { id: id.to_owned(), reason: "--session".to_owned() };
+        return Own {
+            id: id.to_owned(),
+            reason: "--session".to_owned(),
+        };
     }
     match env.text(env::SESSION) {
-        Some(id) => Own { id, reason: env::SESSION.to_owned() },
-        None => Own { id: default.to_owned(), reason: "the default".to_owned() },
+        Some(id) => Own {
+            id,
+            reason: env::SESSION.to_owned(),
+        },
+        None => Own {
+            id: default.to_owned(),
+            reason: "the default".to_owned(),
+        },
     }
 }
 
 /// The session that a requester asks. Only a process that is nobody's child falls back on the default.
-pub(super) fn asked(env: &Env, flag: Option<&str>, default: &str, own_id: &str) -> Result<Target, NoParent> {
+pub(super) fn asked(
+    env: &Env,
+    flag: Option<&str>,
+    default: &str,
+    own_id: &str,
+) -> Result<Target, NoParent> {
     let mut candidates = Vec::new();
     if let Some(id) = flag {
-        candidates.push(Candidate { source: "--session".into(), value: Some(id.into()), kind: CandidateKind::Named });
+        candidates.push(Candidate {
+            source: "--session".into(),
+            value: Some(id.into()),
+            kind: CandidateKind::Named,
+        });
     } else {
         candidates.extend(parent_variables(env));
-        let default = Candidate { source: "the default".into(), value: Some(default.into()), kind: CandidateKind::Default };
+        let default = Candidate {
+            source: "the default".into(),
+            value: Some(default.into()),
+            kind: CandidateKind::Default,
+        };
         candidates.push(default);
     }
     resolve(&candidates, own_id, env.child_hint())
@@ -64,14 +97,20 @@ fn parent_variables(env: &Env) -> Vec<Candidate> {
     [env::PARENT_SESSION]
         .into_iter()
         .chain(env::PEER_PARENTS)
-        .map(|name| Candidate { source: name.to_owned(), value: env.text(name), kind: CandidateKind::Named })
+        .map(|name| Candidate {
+            source: name.to_owned(),
+            value: env.text(name),
+            kind: CandidateKind::Named,
+        })
         .collect()
 }
 
 /// The sessions above this process, outermost first. A value that nobody could have written by mistake in part is dropped
 /// whole.
 pub(super) fn lineage(env: &Env) -> Vec<Hop> {
-    env.text(env::LINEAGE).and_then(|text| parse_lineage(&text)).unwrap_or_default()
+    env.text(env::LINEAGE)
+        .and_then(|text| parse_lineage(&text))
+        .unwrap_or_default()
 }
 
 fn parse_lineage(text: &str) -> Option<Vec<Hop>> {
@@ -100,7 +139,10 @@ mod tests {
     #[test]
     fn a_lineage_reads_back_and_a_broken_one_is_none() {
         let hops: Vec<Hop> = (0..20)
-            .map(|n| Hop { session_id: format!("s{n}"), agent_name: "a\"b".into() })
+            .map(|n| Hop {
+                session_id: format!("s{n}"),
+                agent_name: "a\"b".into(),
+            })
             .collect();
         assert_eq!(parse_lineage(&lineage_text(&hops)), Some(hops));
         for broken in ["", "7", "[7]", "[{\"sessionId\":\"x\"}]"] {

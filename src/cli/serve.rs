@@ -46,33 +46,56 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     let place = Place::new(env, place_args);
     let loaded = place.config()?;
     let log = if loaded.config.require_audit.is_on() {
-        place.log(&loaded.config).context("this session decides nothing unrecorded, and the review log cannot be opened")?
+        place.log(&loaded.config).context(
+            "this session decides nothing unrecorded, and the review log cannot be opened",
+        )?
     } else {
         place.log_or_none(&loaded.config)
     };
     let spool = place.spool(Missing::Create)?;
-    let own = role::served(env, args.session.as_deref(), &Place::default_session(&loaded.config));
+    let own = role::served(
+        env,
+        args.session.as_deref(),
+        &Place::default_session(&loaded.config),
+    );
     let session = SessionId::parse(&own.id).map_err(|error| {
         Hinted::usage(
-            format!("{:?} (from {}) cannot be served: {error}", own.id, own.reason),
+            format!(
+                "{:?} (from {}) cannot be served: {error}",
+                own.id, own.reason
+            ),
             "name the session with --session",
         )
     })?;
     let mode = match args.mode {
         Some(ModeArg::Select) => Mode::Select,
-        Some(ModeArg::Headless) => Mode::Headless,
         None if std::io::stdin().is_terminal() => Mode::Select,
-        None => Mode::Headless,
+        Some(ModeArg::Headless) | None => Mode::Headless,
     };
-    let agent = args.agent.or_else(|| env.text(env::AGENT)).unwrap_or_else(|| "unknown".to_owned());
+    let agent = args
+        .agent
+        .or_else(|| env.text(env::AGENT))
+        .unwrap_or_else(|| "unknown".to_owned());
     let watch = start_watch();
     let (events, person) = mpsc::unbounded_channel();
     let prompter: Option<Box<dyn Prompter>> = match mode {
         Mode::Select => Some(Box::new(select_prompter(events)?)),
         Mode::Headless => None,
     };
-    let generation = if args.peer.is_some() { Generation::G1 } else { loaded.config.peer_generation };
-    let parent = parent(env, &spool, &session, &agent, generation, watch.clone(), &log);
+    let generation = if args.peer.is_some() {
+        Generation::G1
+    } else {
+        loaded.config.peer_generation
+    };
+    let parent = parent(
+        env,
+        &spool,
+        &session,
+        &agent,
+        generation,
+        watch.clone(),
+        &log,
+    );
     let place_of_session = spool.session_path(&session);
     let settings = settings(&place, &loaded, session, agent, mode, parent)?;
     let greeting = greeting(&settings, &place_of_session);
@@ -108,10 +131,18 @@ pub(super) fn start_watch() -> Option<Arc<Watch>> {
 
 fn select_prompter(events: PersonEvents) -> anyhow::Result<SelectPrompter> {
     let terminal = std::io::stdin().is_terminal();
-    let kind = if terminal { Input::Terminal } else { Input::Stream };
+    let kind = if terminal {
+        Input::Terminal
+    } else {
+        Input::Stream
+    };
     let columns = std::io::stdout()
         .is_terminal()
-        .then(|| rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col))
+        .then(|| {
+            rustix::termios::tcgetwinsize(std::io::stdout())
+                .ok()
+                .map(|size| size.ws_col)
+        })
         .flatten()
         .filter(|columns| *columns > 0);
     let input = Box::new(BufReader::new(std::io::stdin()));
@@ -136,7 +167,10 @@ fn parent(
         agent_name: agent.to_owned(),
         generation,
     };
-    Some(Parent { session: target, requester: Requester::new(spool, settings, watch, Arc::clone(log)) })
+    Some(Parent {
+        session: target,
+        requester: Requester::new(spool, settings, watch, Arc::clone(log)),
+    })
 }
 
 fn settings(
@@ -163,9 +197,15 @@ fn settings(
 
 fn greeting(settings: &Settings, path: &std::path::Path) -> String {
     let session = crate::presentation::text::visible(settings.session.as_str());
-    let mut text = format!("serving session {session} ({}) at {}", settings.mode.name(), path.display());
-    if let Some(parent) = &settings.parent {
-        text.push_str(&format!("; its parent is {}", crate::presentation::text::visible(parent.session.as_str())));
-    }
-    text
+    let parent = settings.parent.as_ref().map_or_else(String::new, |parent| {
+        format!(
+            "; its parent is {}",
+            crate::presentation::text::visible(parent.session.as_str())
+        )
+    });
+    format!(
+        "serving session {session} ({}) at {}{parent}",
+        settings.mode.name(),
+        path.display()
+    )
 }

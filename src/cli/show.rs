@@ -28,10 +28,18 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     let place = Place::new(env, place_args);
     let mut found: Vec<Found> = Vec::new();
     each_request(&place, args.session.as_deref(), |session, view| {
-        let name = view.id.as_ref().map_or(view.name.as_str(), RequestId::as_str);
+        let name = view
+            .id
+            .as_ref()
+            .map_or(view.name.as_str(), RequestId::as_str);
         if name.starts_with(&args.id) {
             let exact = name == args.id;
-            found.push(Found { name: name.to_owned(), exact, json: view_json(session, view), lines: lines(session, view) });
+            found.push(Found {
+                name: name.to_owned(),
+                exact,
+                json: view_json(session, view),
+                lines: lines(session, view),
+            });
         }
     })?;
     if found.iter().any(|found| found.exact) {
@@ -41,11 +49,16 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     match (found.next(), found.next()) {
         (None, _) => {
             output::say(&format!("no ask {} is waiting", visible(&args.id)));
-            output::say("\nhint: `askrelay ls` lists those that are; `askrelay log` tells of those that were");
+            output::say(
+                "\nhint: `askrelay ls` lists those that are; `askrelay log` tells of those that were",
+            );
             Ok(Exit::Denied)
         }
         (Some(one), Some(other)) => Err(Hinted::usage(
-            format!("more than one ask is meant by {:?}: {} and {}", args.id, one.name, other.name),
+            format!(
+                "more than one ask is meant by {:?}: {} and {}",
+                args.id, one.name, other.name
+            ),
             "write more of the id, or name the session with --session",
         )),
         (Some(one), None) => {
@@ -87,11 +100,19 @@ fn lines(session: &str, view: &RequestView) -> Vec<String> {
             lines.extend(dialog::lines_with_path(&request.projection(), path));
             if let Some(intent) = &request.access_intent {
                 lines.push(String::new());
-                lines.push(format!("judged as {}: {}", visible(&intent.surface), visible(&intent.match_values.join(" | "))));
+                lines.push(format!(
+                    "judged as {}: {}",
+                    visible(&intent.surface),
+                    visible(&intent.match_values.join(" | "))
+                ));
                 lines.push(format!("in        {}", visible(&intent.requester_cwd)));
             }
             for grant in &request.grants {
-                lines.push(format!("may grant {} {}", visible(&grant.surface), visible(&grant.pattern)));
+                lines.push(format!(
+                    "may grant {} {}",
+                    visible(&grant.surface),
+                    visible(&grant.pattern)
+                ));
             }
         }
     }
@@ -104,7 +125,11 @@ fn view_json(session: &str, view: &RequestView) -> Value {
         Ok((request, digest)) => {
             // What was read, in the form in which it is written: unknown keys of the file are not in it.
             let bytes = request.to_json(Generation::Current).unwrap_or_default();
-            (serde_json::from_slice(&bytes).unwrap_or(Value::Null), Some(digest.to_string()), None)
+            (
+                serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+                Some(digest.to_string()),
+                None,
+            )
         }
     };
     json!({

@@ -29,8 +29,16 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         Err(SpoolError::NoSpool { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let sessions = spool.as_ref().map(Spool::sessions).transpose()?.unwrap_or_default();
-    let quarantined = spool.as_ref().map(Spool::quarantined).transpose()?.unwrap_or_default();
+    let sessions = spool
+        .as_ref()
+        .map(Spool::sessions)
+        .transpose()?
+        .unwrap_or_default();
+    let quarantined = spool
+        .as_ref()
+        .map(Spool::quarantined)
+        .transpose()?
+        .unwrap_or_default();
     let own = role::served(env, None, &default);
     let parent = role::asked(env, None, &default, &own.id);
     if args.json {
@@ -56,23 +64,47 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     }
     let network = match &spool {
         None => "  (nothing there yet)",
-        Some(spool) if spool.events() == Events::Remote => "  (a network or user-space file system: polled)",
+        Some(spool) if spool.events() == Events::Remote => {
+            "  (a network or user-space file system: polled)"
+        }
         Some(_) => "",
     };
-    out.line(&format!("spool    {}{network}", place.spool_path()?.display()))?;
-    out.line(&format!("session  {}  (from {})", visible(&own.id), own.reason))?;
+    out.line(&format!(
+        "spool    {}{network}",
+        place.spool_path()?.display()
+    ))?;
+    out.line(&format!(
+        "session  {}  (from {})",
+        visible(&own.id),
+        own.reason
+    ))?;
     match &parent {
-        Ok(target) => out.line(&format!("asks     {}  (from {})", visible(target.session.as_str()), target.reason))?,
-        Err(nobody) => out.line(&format!("asks     nobody: {}", visible(&nobody.tried.join("; "))))?,
+        Ok(target) => out.line(&format!(
+            "asks     {}  (from {})",
+            visible(target.session.as_str()),
+            target.reason
+        ))?,
+        Err(nobody) => out.line(&format!(
+            "asks     nobody: {}",
+            visible(&nobody.tried.join("; "))
+        ))?,
     }
     if quarantined > 0 {
-        out.line(&format!("aside    {quarantined} unusable files in the quarantine"))?;
+        out.line(&format!(
+            "aside    {quarantined} unusable files in the quarantine"
+        ))?;
     }
     out.line("")?;
     if sessions.is_empty() {
         out.line("no sessions")?;
     } else {
-        let mut rows = vec![["SESSION", "SERVED", "BY", "BEAT", "MODE", "WAITING", "ANSWERS"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            [
+                "SESSION", "SERVED", "BY", "BEAT", "MODE", "WAITING", "ANSWERS",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        ];
         rows.extend(sessions.iter().map(row));
         for line in output::table(&rows) {
             out.line(&line)?;
@@ -87,7 +119,11 @@ fn served(view: &SessionView) -> &'static str {
     match (&view.heartbeat, view.lock) {
         (HeartbeatView::Bad(_), _) => "bad",
         (_, LockState::Held) => "yes",
-        (HeartbeatView::Record(record, ..), _) if record.relay.as_ref().is_some_and(|relay| relay.held) => "no",
+        (HeartbeatView::Record(record, ..), _)
+            if record.relay.as_ref().is_some_and(|relay| relay.held) =>
+        {
+            "no"
+        }
         (HeartbeatView::Record(_, mtime_ns, life), _) => match (life, age_seconds(*mtime_ns)) {
             (Life::Dead, _) => "no",
             (_, 0..5) => "yes",
@@ -103,20 +139,36 @@ fn age_seconds(mtime_ns: i128) -> u64 {
 }
 
 fn row(view: &SessionView) -> Vec<String> {
-    let name = view.session.as_ref().map_or_else(|| format!("{} (no session has this name)", view.name), ToString::to_string);
+    let name = view.session.as_ref().map_or_else(
+        || format!("{} (no session has this name)", view.name),
+        ToString::to_string,
+    );
     let (by, beat, mode) = match &view.heartbeat {
         HeartbeatView::Absent => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
         HeartbeatView::Bad(reason) => ("-".to_owned(), format!("bad: {reason}"), "-".to_owned()),
         HeartbeatView::Record(record, mtime_ns, _) => (
             format!("pid {}", record.pid),
             format!("{} ago", output::span(age_seconds(*mtime_ns))),
-            record.relay.as_ref().and_then(|relay| relay.mode.clone()).unwrap_or_else(|| "peer".to_owned()),
+            record
+                .relay
+                .as_ref()
+                .and_then(|relay| relay.mode.clone())
+                .unwrap_or_else(|| "peer".to_owned()),
         ),
     };
-    let count = |count: Option<usize>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
-    [name, served(view).to_owned(), by, beat, mode, count(view.requests), count(view.responses)]
-        .map(|cell| visible(&cell).into_owned())
-        .to_vec()
+    let count =
+        |count: Option<usize>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+    [
+        name,
+        served(view).to_owned(),
+        by,
+        beat,
+        mode,
+        count(view.requests),
+        count(view.responses),
+    ]
+    .map(|cell| visible(&cell).into_owned())
+    .to_vec()
 }
 
 fn session_json(view: &SessionView) -> Value {

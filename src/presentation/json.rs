@@ -10,7 +10,9 @@ use super::text;
 /// One line of JSON, without a newline.
 pub fn line(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let mut bytes = Vec::new();
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Escaping))?;
+    value.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut bytes, Escaping,
+    ))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -48,6 +50,9 @@ mod tests {
         let value = serde_json::json!({"a": "x\u{9b}31m\u{202e}y\u{7f}\u{e0041}z"});
         let line = line(&value).unwrap();
         assert!(line.is_ascii(), "{line}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&line).unwrap(),
+            value
+        );
     }
 }

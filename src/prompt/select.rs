@@ -186,13 +186,11 @@ impl Reader {
                     rustix::termios::QueueSelector::IFlush,
                 );
             }
-            match read_line(&mut self.input) {
-                Some(line) => self.take(number, &line),
-                None => {
-                    let _sent = self.events.send(PersonEvent::Gone);
-                    return;
-                }
-            }
+            let Some(line) = read_line(&mut self.input) else {
+                let _sent = self.events.send(PersonEvent::Gone);
+                return;
+            };
+            self.take(number, &line);
         }
     }
 

@@ -195,7 +195,7 @@ impl Woken {
                 match &mut *closed {
                     Closed::None => *closed = Closed::These(HashSet::from([name.to_owned()])),
                     Closed::These(names) if names.len() < MAX_CLOSED => {
-                        drop(names.insert(name.to_owned()))
+                        drop(names.insert(name.to_owned()));
                     }
                     Closed::These(_) | Closed::Any => *closed = Closed::Any,
                 }
@@ -283,7 +283,7 @@ impl Server {
         });
         server.look_at_parent(now);
         server.scan(now, Effort::Full)?;
-        server.beat(now)?;
+        server.beat(now);
         server.heartbeat.sweep_dead(file_now);
         let started = Entry::new("forwarded_permission.serving_started")
             .with("sessionId", server.session.as_str())
@@ -349,7 +349,7 @@ impl Server {
                 () = tokio::time::sleep_until(clock::instant(due).into()) => {
                     let now = clock::now();
                     if now >= next_beat {
-                        self.beat(now)?;
+                        self.beat(now);
                         next_beat = now.after(HEARTBEAT_EVERY);
                     }
                     if now >= next_poll {
@@ -501,7 +501,7 @@ impl Server {
         Ok(())
     }
 
-    fn beat(&mut self, now: Moment) -> Result<(), SpoolError> {
+    fn beat(&mut self, now: Moment) {
         let record = Heartbeat {
             session_id: self.session.as_str().to_owned(),
             pid: process::own_pid(),
@@ -515,21 +515,17 @@ impl Server {
                 agent: Some(self.agent.clone()),
             }),
         };
-        let Ok(bytes) = record.to_json() else {
-            return Ok(());
-        };
+        let Ok(bytes) = record.to_json() else { return };
         match self.heartbeat.publish(&bytes) {
             Ok(stamp) => {
                 self.state.set_file_clock(FileClock {
                     at: now,
                     mtime_ns: stamp.mtime_ns,
                 });
-                Ok(())
             }
             // A full disk must not end the session: what policy allows may still be answered, and the next beat may work.
             Err(error) => {
                 self.record(&[warning(&crate::ask::describe(&error))]);
-                Ok(())
             }
         }
     }
@@ -553,7 +549,7 @@ impl Server {
         while let Some(effect) = self.work.pop_front() {
             self.perform(effect);
             done += 1;
-            if done % 8 == 0 && clock::now() >= until {
+            if done.is_multiple_of(8) && clock::now() >= until {
                 return;
             }
         }

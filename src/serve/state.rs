@@ -32,7 +32,7 @@ use crate::wire::{
 /// How long a file that may still be growing, or is refused for a passing reason, is looked at again.
 pub(crate) const GROWING_GRACE: Duration = Duration::from_secs(2);
 /// What a request may be older than its own timeout before it expires.
-const EXPIRY_MARGIN: Duration = Duration::from_secs(60);
+const EXPIRY_MARGIN: Duration = Duration::from_mins(1);
 /// How much sooner than its child a relaying session gives up, so that its answer still counts.
 const RELAY_MARGIN: Duration = Duration::from_secs(1);
 /// First wait after a failed write; it doubles up to [`RETRY_MOST`].
@@ -216,7 +216,7 @@ impl State {
         match event {
             Event::Listed(candidates) => self.listed(candidates, &mut effects),
             Event::Read(candidate, read, life) => {
-                self.read(now, candidate, read, life, &mut effects)
+                self.read(now, candidate, read, life, &mut effects);
             }
             Event::Closed(id) => {
                 if self.asks.get(&id).is_some_and(|ask| ask.held) {

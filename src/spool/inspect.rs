@@ -90,7 +90,8 @@ impl Spool {
     pub fn inboxes(&self) -> Result<Vec<String>, SpoolError> {
         let mut names = Vec::new();
         if let Some(dir) = self.open_top(SESSIONS)? {
-            dir.each_name(|name| names.push(lossy(name))).context("list", dir.path())?;
+            dir.each_name(|name| names.push(lossy(name)))
+                .context("list", dir.path())?;
         }
         names.sort();
         Ok(names)

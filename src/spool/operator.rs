@@ -3,7 +3,10 @@
 //! They may be links (people keep them in a repository), but whoever can write them can allow anything, so they must belong to
 //! this user or to root and be writable by nobody else.
 
-#![expect(clippy::disallowed_methods, reason = "ring 1: reads the operator's files")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "ring 1: reads the operator's files"
+)]
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -32,16 +35,27 @@ pub fn read_operator_file(path: &Path, limit: usize) -> Result<OperatorFile, Spo
     };
     let facts = file.metadata().context("look at", path)?;
     if !facts.is_file() {
-        return Err(SpoolError::NotAFile { path: path.to_owned() });
+        return Err(SpoolError::NotAFile {
+            path: path.to_owned(),
+        });
     }
     if !is_accepted_owner(facts.uid()) {
-        return Err(SpoolError::ForeignOwner { path: path.to_owned(), owner: facts.uid() });
+        return Err(SpoolError::ForeignOwner {
+            path: path.to_owned(),
+            owner: facts.uid(),
+        });
     }
     if facts.mode() & 0o022 != 0 {
-        return Err(SpoolError::WritableByOthers { path: path.to_owned(), mode: facts.mode() & 0o7777 });
+        return Err(SpoolError::WritableByOthers {
+            path: path.to_owned(),
+            mode: facts.mode() & 0o7777,
+        });
     }
     let mut bytes = Vec::new();
-    let _count = file.take(limit as u64 + 1).read_to_end(&mut bytes).context("read", path)?;
+    let _count = file
+        .take(limit as u64 + 1)
+        .read_to_end(&mut bytes)
+        .context("read", path)?;
     Ok(OperatorFile::Content(bytes))
 }
 
@@ -55,7 +69,11 @@ pub fn list_operator_files(directory: &Path, suffix: &str) -> Result<Vec<PathBuf
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry.context("list", directory)?.path();
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(suffix)) {
+        if path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.ends_with(suffix))
+        {
             paths.push(path);
         }
     }
@@ -68,7 +86,10 @@ pub fn list_operator_files(directory: &Path, suffix: &str) -> Result<Vec<PathBuf
 pub fn path_spellings(path: &str, cwd: &Path) -> (Vec<String>, String) {
     let absolute = normalise(&cwd.join(path));
     let canonical = canonical(&absolute);
-    let relative = absolute.strip_prefix(normalise(cwd)).ok().filter(|relative| !relative.as_os_str().is_empty());
+    let relative = absolute
+        .strip_prefix(normalise(cwd))
+        .ok()
+        .filter(|relative| !relative.as_os_str().is_empty());
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut spellings = vec![text(&absolute)];
     for spelling in relative.map(text).into_iter().chain([text(&canonical)]) {
@@ -87,7 +108,9 @@ fn normalise(path: &Path) -> PathBuf {
         match component {
             Component::CurDir => {}
             Component::ParentDir => drop(normal.pop()),
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => normal.push(component),
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                normal.push(component)
+            }
         }
     }
     normal
@@ -124,7 +147,14 @@ mod tests {
         symlink(root.join("real"), root.join("link")).unwrap();
         let (spellings, canonical) = path_spellings("./link/../link/new.txt", &root);
         let at = |name: &str| root.join(name).to_string_lossy().into_owned();
-        assert_eq!(spellings, [at("link/new.txt"), "link/new.txt".to_owned(), at("real/new.txt")]);
+        assert_eq!(
+            spellings,
+            [
+                at("link/new.txt"),
+                "link/new.txt".to_owned(),
+                at("real/new.txt")
+            ]
+        );
         assert_eq!(canonical, at("real/new.txt"));
         let (spellings, _) = path_spellings("/etc/hostname", &root);
         assert_eq!(spellings.first().map(String::as_str), Some("/etc/hostname"));
@@ -134,12 +164,24 @@ mod tests {
     fn a_file_that_others_may_write_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.json");
-        assert_eq!(read_operator_file(&path, 10).unwrap(), OperatorFile::Missing);
+        assert_eq!(
+            read_operator_file(&path, 10).unwrap(),
+            OperatorFile::Missing
+        );
         fs::write(&path, "{}").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(read_operator_file(&path, 10).unwrap(), OperatorFile::Content(b"{}".to_vec()));
+        assert_eq!(
+            read_operator_file(&path, 10).unwrap(),
+            OperatorFile::Content(b"{}".to_vec())
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(matches!(read_operator_file(&path, 10), Err(SpoolError::WritableByOthers { .. })));
-        assert!(matches!(read_operator_file(dir.path(), 10), Err(SpoolError::NotAFile { .. })));
+        assert!(matches!(
+            read_operator_file(&path, 10),
+            Err(SpoolError::WritableByOthers { .. })
+        ));
+        assert!(matches!(
+            read_operator_file(dir.path(), 10),
+            Err(SpoolError::NotAFile { .. })
+        ));
     }
 }

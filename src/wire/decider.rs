@@ -178,8 +178,13 @@ impl DecisionSource {
     /// Wraps an answer of another session, as the session that adopts it does. A chain that would be too long for any reader
     /// says which session answered, and not what decided within it: that is a gap, a shorter chain would be a lie.
     pub fn forwarded_from(responder: Option<String>, decision: Option<Self>) -> Self {
-        let decision = decision.filter(|inner| inner.frames() < FRAME_BUDGET).map(Box::new);
-        Self::Forwarded { responder, decision }
+        let decision = decision
+            .filter(|inner| inner.frames() < FRAME_BUDGET)
+            .map(Box::new);
+        Self::Forwarded {
+            responder,
+            decision,
+        }
     }
 
     /// How many `forwarded` frames are around the effective source.
