@@ -494,7 +494,8 @@ mod tests {
     #[test]
     fn a_response_wins_over_a_dead_server_and_over_the_deadline() {
         let mut wait = waiting(1_000);
-        let _ = wait.step(at(0), Seen::Nothing, Some(Liveness::DeadPid), POLL_PROVEN);
+        let next = wait.step(at(0), Seen::Nothing, Some(Liveness::DeadPid), POLL_PROVEN);
+        assert!(matches!(next, Next::Wait(_)));
         let next = wait.step(
             at(9_000),
             Seen::Response(Box::new(response())),

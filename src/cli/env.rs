@@ -10,28 +10,28 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Spool directory.
-pub const SPOOL: &str = "ASKRELAY_SPOOL";
+pub(super) const SPOOL: &str = "ASKRELAY_SPOOL";
 /// The own session: what `serve` serves, and under which id `ask` asks.
-pub const SESSION: &str = "ASKRELAY_SESSION";
+pub(super) const SESSION: &str = "ASKRELAY_SESSION";
 /// The session that `ask` asks.
-pub const PARENT_SESSION: &str = "ASKRELAY_PARENT_SESSION";
+pub(super) const PARENT_SESSION: &str = "ASKRELAY_PARENT_SESSION";
 /// Own agent name.
-pub const AGENT: &str = "ASKRELAY_AGENT";
+pub(super) const AGENT: &str = "ASKRELAY_AGENT";
 /// The sessions above this one, outermost first: a JSON array of `{sessionId, agentName}`.
-pub const LINEAGE: &str = "ASKRELAY_LINEAGE";
+pub(super) const LINEAGE: &str = "ASKRELAY_LINEAGE";
 /// Configuration file.
-pub const CONFIG: &str = "ASKRELAY_CONFIG";
+pub(super) const CONFIG: &str = "ASKRELAY_CONFIG";
 /// Review log.
-pub const LOG: &str = "ASKRELAY_LOG";
+pub(super) const LOG: &str = "ASKRELAY_LOG";
 
 /// Parent variables of the peer and its launchers, in the order in which they count.
-pub const PEER_PARENTS: [&str; 2] = [
+pub(super) const PEER_PARENTS: [&str; 2] = [
     "PI_AGENT_ROUTER_PARENT_SESSION_ID",
     "PI_SUBAGENT_PARENT_SESSION",
 ];
 
 /// Variables by which launchers mark a process as somebody's child.
-pub const CHILD_HINTS: [&str; 11] = [
+pub(super) const CHILD_HINTS: [&str; 11] = [
     "PI_IS_SUBAGENT",
     "PI_SUBAGENT_SESSION_ID",
     "PI_AGENT_ROUTER_SUBAGENT",
@@ -50,14 +50,14 @@ const PEER_AGENT_DIR: &str = "PI_CODING_AGENT_DIR";
 
 /// The environment as it was at the start.
 #[derive(Debug, Clone)]
-pub struct Env {
+pub(super) struct Env {
     variables: HashMap<OsString, OsString>,
     cwd: Option<PathBuf>,
 }
 
 impl Env {
     /// Reads the environment of this process.
-    pub fn of_process() -> Self {
+    pub(super) fn of_process() -> Self {
         Self {
             variables: std::env::vars_os().collect(),
             cwd: std::env::current_dir().ok(),
@@ -65,7 +65,7 @@ impl Env {
     }
 
     /// Value of a variable; an empty one is not set. What is no Unicode is decoded lossily.
-    pub fn text(&self, name: &str) -> Option<String> {
+    pub(super) fn text(&self, name: &str) -> Option<String> {
         let value = self.variables.get(OsString::from(name).as_os_str())?;
         Some(value.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
     }
@@ -78,27 +78,27 @@ impl Env {
     }
 
     /// A path variable of our own.
-    pub fn own_path(&self, name: &str) -> Option<PathBuf> {
+    pub(super) fn own_path(&self, name: &str) -> Option<PathBuf> {
         self.path(name)
     }
 
     /// Working directory.
-    pub fn cwd(&self) -> Option<&PathBuf> {
+    pub(super) fn cwd(&self) -> Option<&PathBuf> {
         self.cwd.as_ref()
     }
 
     /// Home directory.
-    pub fn home(&self) -> Option<PathBuf> {
+    pub(super) fn home(&self) -> Option<PathBuf> {
         self.path("HOME").or_else(|| etcetera::home_dir().ok())
     }
 
     /// `$XDG_STATE_HOME/askrelay`.
-    pub fn state_dir(&self) -> Option<PathBuf> {
+    pub(super) fn state_dir(&self) -> Option<PathBuf> {
         self.base("XDG_STATE_HOME", ".local/state")
     }
 
     /// `$XDG_CONFIG_HOME/askrelay`.
-    pub fn config_dir(&self) -> Option<PathBuf> {
+    pub(super) fn config_dir(&self) -> Option<PathBuf> {
         self.base("XDG_CONFIG_HOME", ".config")
     }
 
@@ -112,7 +112,7 @@ impl Env {
     }
 
     /// The spool of the peer.
-    pub fn peer_spool(&self) -> Option<PathBuf> {
+    pub(super) fn peer_spool(&self) -> Option<PathBuf> {
         let agent_dir = self
             .path(PEER_AGENT_DIR)
             .or_else(|| Some(self.home()?.join(".pi/agent")))?;
@@ -120,7 +120,7 @@ impl Env {
     }
 
     /// The first variable that marks this process as somebody's child.
-    pub fn child_hint(&self) -> Option<&'static str> {
+    pub(super) fn child_hint(&self) -> Option<&'static str> {
         CHILD_HINTS.into_iter().find(|name| {
             self.text(name)
                 .is_some_and(|value| !value.trim().is_empty())

@@ -126,7 +126,7 @@ pub fn run() -> ExitCode {
         Command::Ls(args) => ls::run(&env, &place, &args),
         Command::Show(args) => show::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
-        Command::Demo(args) => demo::run(&env, args),
+        Command::Demo(args) => demo::run(&env, &args),
     };
     match ended {
         Ok(exit) => exit.into(),

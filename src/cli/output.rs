@@ -12,14 +12,14 @@ use crate::presentation::{json, text};
 
 /// Writes lines to stdout. A reader that went away is no error: the program just stops writing.
 #[derive(Debug)]
-pub struct Out {
+pub(super) struct Out {
     stdout: io::BufWriter<io::Stdout>,
     closed: bool,
 }
 
 impl Out {
     /// The standard output.
-    pub fn stdout() -> Self {
+    pub(super) fn stdout() -> Self {
         Self {
             stdout: io::BufWriter::new(io::stdout()),
             closed: false,
@@ -27,13 +27,13 @@ impl Out {
     }
 
     /// Writes one line.
-    pub fn line(&mut self, line: &str) -> anyhow::Result<()> {
+    pub(super) fn line(&mut self, line: &str) -> anyhow::Result<()> {
         self.write(line)?;
         self.write("\n")
     }
 
     /// Writes one JSON value as one line.
-    pub fn json(&mut self, value: &Value) -> anyhow::Result<()> {
+    pub(super) fn json(&mut self, value: &Value) -> anyhow::Result<()> {
         self.line(&json::line(value).context("cannot write JSON")?)
     }
 
@@ -51,12 +51,12 @@ impl Out {
     }
 
     /// Whether the reader went away.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// Writes out what is buffered.
-    pub fn flush(&mut self) -> anyhow::Result<()> {
+    pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         match self.stdout.flush() {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other.context("cannot write to stdout"),
@@ -65,17 +65,17 @@ impl Out {
 }
 
 /// Says something to the person that is no data.
-pub fn say(line: &str) {
+pub(super) fn say(line: &str) {
     eprintln!("{line}");
 }
 
 /// Warns of something that does not stop the program.
-pub fn warn(message: &str) {
+pub(super) fn warn(message: &str) {
     eprintln!("warning: {}", text::visible(message));
 }
 
 /// Prints an error with its causes, and what to do next.
-pub fn error(error: &anyhow::Error, hint: Option<&str>) {
+pub(super) fn error(error: &anyhow::Error, hint: Option<&str>) {
     eprintln!("error: {}", text::visible(&error.to_string()));
     for cause in error.chain().skip(1) {
         eprintln!("  caused by: {}", text::visible(&cause.to_string()));
@@ -86,7 +86,7 @@ pub fn error(error: &anyhow::Error, hint: Option<&str>) {
 }
 
 /// Rows of text in aligned columns; the last column is not padded.
-pub fn table(rows: &[Vec<String>]) -> Vec<String> {
+pub(super) fn table(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -117,7 +117,7 @@ pub fn table(rows: &[Vec<String>]) -> Vec<String> {
 }
 
 /// How long something took or is old, in the largest unit that says it.
-pub fn span(seconds: u64) -> String {
+pub(super) fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
         60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),

@@ -129,7 +129,7 @@ pub(super) fn start_watch() -> Option<Arc<Watch>> {
     }
 }
 
-fn select_prompter(events: PersonEvents) -> anyhow::Result<SelectPrompter> {
+pub(super) fn select_prompter(events: PersonEvents) -> anyhow::Result<SelectPrompter> {
     let terminal = std::io::stdin().is_terminal();
     let kind = if terminal {
         Input::Terminal

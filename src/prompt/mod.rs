@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::presentation::select::Choice;
 use crate::serve::Shown;
-use crate::wire::{Digest, RequestId, UserSurface};
+use crate::wire::{AuthorizerVerdict, Decision, DecisionSource, Digest, RequestId, UserSurface};
 
 /// What comes from the person.
 #[derive(Debug)]
@@ -26,11 +26,45 @@ pub enum PersonEvent {
         digest: Digest,
         /// What was chosen.
         choice: Choice,
-        /// On which surface.
-        via: UserSurface,
+        /// Who chose.
+        by: Answerer,
     },
     /// The input has ended: nobody is there any more.
     Gone,
+}
+
+/// Who gave an answer. Only a person is ever credited as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answerer {
+    /// A person, on this surface.
+    Person(UserSurface),
+    /// A program that stands in for one, by its name.
+    Program(&'static str),
+}
+
+impl Answerer {
+    /// The decision that a choice of this answerer is.
+    pub fn decision(self, choice: Choice) -> Decision {
+        match self {
+            Self::Person(via) => choice.decision(via),
+            Self::Program(name) => {
+                // The surface is replaced at once: no person was there.
+                let mut decision = choice.decision(UserSurface::Select);
+                let verdict = if decision.is_approved() {
+                    AuthorizerVerdict::Allow
+                } else {
+                    AuthorizerVerdict::Deny
+                };
+                let (name, reason) = (name.to_owned(), decision.denial_reason.clone());
+                decision.decided_by = DecisionSource::Authorizer {
+                    name,
+                    verdict,
+                    reason,
+                };
+                decision
+            }
+        }
+    }
 }
 
 /// Where answers are sent.

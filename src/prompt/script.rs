@@ -1,10 +1,12 @@
-//! Answers from a script, for a demonstration without a person. It is credited to nobody but the surface it stands on, so it
-//! must never be reachable from `serve`.
+//! Answers from a script, for a demonstration without a person. They are credited to the script, never to a person.
 
-use super::{PersonEvent, PersonEvents, Prompter};
+use super::{Answerer, PersonEvent, PersonEvents, Prompter};
 use crate::presentation::select::Choice;
 use crate::serve::Shown;
-use crate::wire::{RequestId, UserSurface};
+use crate::wire::RequestId;
+
+/// Name under which the script is credited.
+const NAME: &str = "demo-script";
 
 /// Says what to answer to an ask.
 pub type Script = Box<dyn FnMut(&Shown) -> Choice + Send>;
@@ -29,7 +31,7 @@ impl Prompter for ScriptedPrompter {
             id: shown.request.id.clone(),
             digest: shown.digest,
             choice,
-            via: UserSurface::Select,
+            by: Answerer::Program(NAME),
         };
         // The session may have ended meanwhile; then nobody needs the answer.
         let _sent = self.events.send(chosen);

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{PersonEvent, PersonEvents, Prompter};
+use super::{Answerer, PersonEvent, PersonEvents, Prompter};
 use crate::clock::{self, Moment};
 use crate::presentation::select::{Answer, Ask, NotAChoice, Question, parse_choice};
 use crate::serve::Shown;
@@ -208,12 +208,12 @@ impl Reader {
         match parse_choice(Some(line), &open.question) {
             Answer::Chosen(choice) => {
                 drop(shared);
-                let via = UserSurface::Select;
+                let by = Answerer::Person(UserSurface::Select);
                 let _sent = self.events.send(PersonEvent::Chosen {
                     id: open.id,
                     digest: open.digest,
                     choice,
-                    via,
+                    by,
                 });
             }
             Answer::Next(question) => self.again(&mut shared, open.id, open.digest, question),
@@ -252,7 +252,7 @@ fn read_line(input: &mut Box<dyn BufRead + Send>) -> Option<String> {
 mod tests {
     use super::*;
     use crate::presentation::select::Choice;
-    use crate::wire::{ForwardedPermissionRequest, PromptPayload};
+    use crate::wire::ForwardedPermissionRequest;
     use std::io::{BufReader, Cursor};
 
     #[derive(Clone, Default)]
@@ -280,7 +280,6 @@ mod tests {
             r#"{{"id":"{id}","createdAt":1,"requesterSessionId":"C","targetSessionId":"P","requesterAgentName":"scout","surface":"bash","value":"rm -rf build"}}"#
         );
         let request = ForwardedPermissionRequest::from_json(bytes.as_bytes()).unwrap();
-        let _: PromptPayload = request.projection();
         Shown {
             request,
             digest: Digest::of(bytes.as_bytes()),

@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::presentation::select::Choice;
+use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
-use crate::wire::{Decision, Digest, ForwardedPermissionRequest, RequestId, UserSurface};
+use crate::wire::{Decision, Digest, ForwardedPermissionRequest, RequestId};
 
 /// An input.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ pub enum Event {
         digest: Digest,
         /// What was chosen.
         choice: Choice,
-        /// On which surface.
-        via: UserSurface,
+        /// Who chose.
+        by: Answerer,
     },
     /// The person is gone: nobody can be asked here any more.
     PersonGone,

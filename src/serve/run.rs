@@ -195,7 +195,7 @@ impl Woken {
                 match &mut *closed {
                     Closed::None => *closed = Closed::These(HashSet::from([name.to_owned()])),
                     Closed::These(names) if names.len() < MAX_CLOSED => {
-                        drop(names.insert(name.to_owned()));
+                        names.insert(name.to_owned());
                     }
                     Closed::These(_) | Closed::Any => *closed = Closed::Any,
                 }
@@ -392,7 +392,7 @@ impl Server {
                 id,
                 digest,
                 choice,
-                via,
+                by,
             } => {
                 // A person's answer goes before everything that waits.
                 let effects = self.state.step(
@@ -401,7 +401,7 @@ impl Server {
                         id,
                         digest,
                         choice,
-                        via,
+                        by,
                     },
                 );
                 for effect in effects.into_iter().rev() {

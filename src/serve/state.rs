@@ -23,10 +23,11 @@ use crate::clock::Moment;
 use crate::policy::{Judgement, Policy, Question, SessionRules, TextFidelity, Verdict};
 use crate::presentation::review_line;
 use crate::presentation::select::Choice;
+use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, Refusal, RequesterLife};
 use crate::wire::{
     Decision, DecisionState, Digest, ForwardedPermissionRequest, GrantWidth, MAX_HOPS, Malformed,
-    RequestId, SessionId, Unusable, UserSurface, trim,
+    RequestId, SessionId, Unusable, trim,
 };
 
 /// How long a file that may still be growing, or is refused for a passing reason, is looked at again.
@@ -228,8 +229,8 @@ impl State {
                 id,
                 digest,
                 choice,
-                via,
-            } => self.chosen(&id, digest, choice, via, &mut effects),
+                by,
+            } => self.chosen(&id, digest, choice, by, &mut effects),
             Event::PersonGone => self.person_gone(&mut effects),
             Event::Relayed(id, outcome) => self.relayed(&id, outcome, &mut effects),
             Event::Parent(life) => self.parent(life, &mut effects),
@@ -460,7 +461,7 @@ impl State {
             }
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
             Verdict::Ask if again && self.authority() == Authority::Person => {
-                self.show(now, request, &judgement, effects)
+                self.show(now, request, &judgement, effects);
             }
             Verdict::Ask => {
                 if !again {
@@ -560,8 +561,7 @@ impl State {
         ask.stage = Stage::Shown(Box::new(request));
         let facts = review_line::payload_facts(&shown.request.projection());
         effects.push(Effect::Log(
-            self.prompt_entry("permission_request.waiting", &shown.request)
-                .with_facts(facts),
+            Self::prompt_entry("permission_request.waiting", &shown.request).with_facts(facts),
         ));
         effects.push(Effect::Show(Box::new(shown)));
         self.on_screen = Some(id);
@@ -589,7 +589,7 @@ impl State {
         id: &RequestId,
         digest: Digest,
         choice: Choice,
-        via: UserSurface,
+        by: Answerer,
         effects: &mut Vec<Effect>,
     ) {
         let Some(ask) = self.asks.get_mut(id) else {
@@ -602,14 +602,13 @@ impl State {
         let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
             return;
         };
-        let decision = choice.decision(via);
+        let decision = by.decision(choice);
         let event = if decision.is_approved() {
             "permission_request.approved"
         } else {
             "permission_request.denied"
         };
-        let mut entry = self
-            .prompt_entry(event, &request)
+        let mut entry = Self::prompt_entry(event, &request)
             .with_decider(&decision.decided_by)
             .with("resolution", decision.state.name())
             .with_opt("denialReason", decision.denial_reason.clone());
@@ -975,13 +974,16 @@ impl State {
                         care: undelivered.care,
                     })));
                 }
-                Stage::Deciding(_) => {}
                 Stage::Queued | Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_)
                     if ask.expires_at <= now =>
                 {
                     expired.push(id.clone());
                 }
-                Stage::Queued | Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_) => {}
+                Stage::Queued
+                | Stage::Rereading
+                | Stage::Shown(_)
+                | Stage::Relayed(_)
+                | Stage::Deciding(_) => {}
             }
         }
         for id in expired {
@@ -1061,7 +1063,7 @@ impl State {
     }
 
     /// What every entry about a question to a person begins with.
-    fn prompt_entry(&self, event: &'static str, request: &ForwardedPermissionRequest) -> Entry {
+    fn prompt_entry(event: &'static str, request: &ForwardedPermissionRequest) -> Entry {
         Entry::new(event)
             .with("requestId", request.id.as_str())
             .with("source", request.source.unwrap_or_default().name())

@@ -109,7 +109,7 @@ fn normalise(path: &Path) -> PathBuf {
             Component::CurDir => {}
             Component::ParentDir => drop(normal.pop()),
             Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
-                normal.push(component)
+                normal.push(component);
             }
         }
     }
