@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::env::{self, Env};
 use super::exit::Exit;
-use super::output::{self, Out};
+use super::output::Out;
 use super::serve::{select_prompter, start_watch};
 use crate::audit::{Options, Record, ReviewLog, read_entries};
 use crate::policy::{Config, LayerRules, Layers, Policy};
@@ -144,7 +144,9 @@ fn start_children(
                     for command in commands {
                         let outcome = ask(&program, &spool, &place, agent, command)
                             .unwrap_or_else(|error| format!("could not ask: {error:#}"));
-                        output::say(&format!("  {agent:<9} {command:<30} -> {outcome}"));
+                        let mut out = Out::stdout();
+                        // A terminal that went away ends the demonstration by itself.
+                        let _said = out.line(&format!("  {agent:<9} {command:<30} -> {outcome}"));
                     }
                     drop(done);
                 });

@@ -64,6 +64,13 @@ impl Out {
     }
 }
 
+impl Drop for Out {
+    fn drop(&mut self) {
+        // Whoever must know that it worked has flushed before.
+        let _flushed = self.stdout.flush();
+    }
+}
+
 /// Says something to the person that is no data.
 pub(super) fn say(line: &str) {
     eprintln!("{line}");
