@@ -73,6 +73,8 @@ pub enum Meaning {
     AskScope(GrantWidth),
     /// It leads to the question for a reason.
     AskReason,
+    /// Stands there so that the numbers of the others stay the same.
+    NotOffered,
 }
 
 /// One numbered option.
@@ -131,6 +133,8 @@ pub struct Ask<'a> {
     pub grants: &'a [ApprovalGrant],
     /// Where the requester stands, where known.
     pub directory: Option<&'a str>,
+    /// The pattern or sentinel of the serving session that made it an ask.
+    pub asked_because: Option<&'a str>,
     /// How many further asks wait.
     pub waiting: usize,
 }
@@ -179,31 +183,32 @@ impl Question {
         } else {
             Vec::new()
         };
+        if let Some(because) = ask.asked_because {
+            core.push(Fact::line("rule here", because));
+        }
         let session = |width| {
-            if scopes.is_empty() {
+            let meaning = if ask.grants.is_empty() {
+                Meaning::NotOffered
+            } else if scopes.is_empty() {
                 Meaning::Choose(Choice::Session {
                     scope: GrantScope::Requester,
                     width,
                 })
             } else {
                 Meaning::AskScope(width)
-            }
+            };
+            option(session_label(ask.grants, width), meaning)
         };
+        // The first four mean the same under every question: a number typed by habit never turns a no into a yes.
         let mut options = vec![
             option("Yes", Meaning::Choose(Choice::Once)),
-            option(
-                session_label(ask.grants, GrantWidth::Proven),
-                session(GrantWidth::Proven),
-            ),
+            session(GrantWidth::Proven),
+            option("No", Meaning::Choose(Choice::Deny)),
+            option("No, provide reason", Meaning::AskReason),
         ];
         if proven_direction(ask.grants).is_some() {
-            options.push(option(
-                session_label(ask.grants, GrantWidth::Family),
-                session(GrantWidth::Family),
-            ));
+            options.push(session(GrantWidth::Family));
         }
-        options.push(option("No", Meaning::Choose(Choice::Deny)));
-        options.push(option("No, provide reason", Meaning::AskReason));
         Self {
             step: Step::Decide,
             title: if requester.forwarded {
@@ -292,7 +297,7 @@ impl Question {
             Some(Meaning::Choose(choice)) => Answer::Chosen(choice.clone()),
             Some(Meaning::AskScope(width)) => Answer::Next(self.scope(*width)),
             Some(Meaning::AskReason) => Answer::Next(self.reason()),
-            None => Answer::NotAChoice(NotAChoice::Unknown),
+            Some(Meaning::NotOffered) | None => Answer::NotAChoice(NotAChoice::Unknown),
         }
     }
 }
@@ -336,7 +341,9 @@ fn option(label: impl Into<String>, meaning: Meaning) -> QuestionOption {
 /// The label of the session option: what exactly would be granted, where the requester suggests something.
 fn session_label(grants: &[ApprovalGrant], width: GrantWidth) -> String {
     let what = match (proven_direction(grants), width) {
-        _ if grants.is_empty() => return "Yes, for this session".to_owned(),
+        _ if grants.is_empty() => {
+            return "(nothing is suggested to be granted for the session)".to_owned();
+        }
         (None, _) => family_and_target(grants),
         (Some(_), GrantWidth::Family) => format!("reading and writing {}", target(grants)),
         (Some(Direction::Read), GrantWidth::Proven) => format!("reading {}", target(grants)),
@@ -432,6 +439,7 @@ mod tests {
             path: &[],
             grants,
             directory: Some("/w"),
+            asked_because: None,
             waiting: 2,
         })
     }
@@ -457,11 +465,11 @@ mod tests {
         waiting: 2 more
           1) Yes
           2) Yes, for this session: reading "/d/*"
-          3) Yes, for this session: reading and writing "/d/*"
-          4) No
-          5) No, provide reason
+          3) No
+          4) No, provide reason
+          5) Yes, for this session: reading and writing "/d/*"
         "#);
-        let scope = next(parse_choice(Some(" 3) "), &question));
+        let scope = next(parse_choice(Some(" 5) "), &question));
         insta::assert_snapshot!(scope.text(Some(40)), @r#"
         Grant for whom?
           1) This subagent only (scout)
@@ -486,21 +494,26 @@ mod tests {
             .iter()
             .map(|option| option.label.as_str())
             .collect();
+        // What is not offered keeps its number, so that those behind it keep theirs.
         assert_eq!(
-            labels,
-            ["Yes", "Yes, for this session", "No", "No, provide reason"]
+            [labels[0], labels[2], labels[3]],
+            ["Yes", "No", "No, provide reason"]
         );
-        let session = Choice::Session {
-            scope: GrantScope::Requester,
-            width: GrantWidth::Proven,
-        };
         assert_eq!(
             parse_choice(Some("2"), &question),
-            Answer::Chosen(session.clone())
+            Answer::NotAChoice(NotAChoice::Unknown)
+        );
+        assert_eq!(
+            parse_choice(Some("3"), &question),
+            Answer::Chosen(Choice::Deny)
         );
         // A local ask has one session only.
         let question = decide(&payload(false), &[grant("bash", "git *")]);
         assert_eq!(question.title, "Permission Required");
+        let session = Choice::Session {
+            scope: GrantScope::Requester,
+            width: GrantWidth::Proven,
+        };
         assert_eq!(parse_choice(Some("2"), &question), Answer::Chosen(session));
     }
 

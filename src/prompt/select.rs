@@ -103,18 +103,14 @@ impl Prompter for SelectPrompter {
             path,
             grants: &shown.request.grants,
             directory,
+            asked_because: shown
+                .asked_because
+                .as_deref()
+                .filter(|because| payload.request.matched_pattern.as_deref() != Some(*because)),
             waiting: shown.waiting,
         });
         let mut shared = lock(&self.shared);
         let (id, digest) = (shown.request.id, shown.digest);
-        if let Some(because) = &shown.asked_because
-            && payload.request.matched_pattern.as_ref() != Some(because)
-        {
-            shared.say(&format!(
-                "asked here because of {}",
-                crate::presentation::text::visible(because)
-            ));
-        }
         let number = shared.ask(id, digest, question);
         drop(shared);
         // The thread ends only with the input, and says so itself.
@@ -143,7 +139,12 @@ fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
 impl Shared {
     fn ask(&mut self, id: RequestId, digest: Digest, question: Question) -> u64 {
         self.count += 1;
-        let text = question.text(self.columns.map(usize::from));
+        let prompt = if self.columns.is_some() {
+            "Choose: "
+        } else {
+            ""
+        };
+        let text = format!("\n{}{prompt}", question.text(self.columns.map(usize::from)));
         self.open = Some(Open {
             id,
             digest,
@@ -207,6 +208,7 @@ impl Reader {
         }
         match parse_choice(Some(line), &open.question) {
             Answer::Chosen(choice) => {
+                shared.say("");
                 drop(shared);
                 let by = Answerer::Person(UserSurface::Select);
                 let _sent = self.events.send(PersonEvent::Chosen {
