@@ -87,7 +87,7 @@ pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
             .iter()
             .map(|hop| format!("{} ({})", agent(&hop.agent_name), name(&hop.session_id)))
             .collect();
-        facts.push(Fact::shown("through", hops.join(" → ")));
+        facts.push(Fact::shown("asked by", hops.join(" → ")));
     }
     if let Some(tool) = tool {
         let mut line = name(tool).into_owned();
@@ -393,7 +393,7 @@ mod tests {
         }];
         insta::assert_snapshot!(lines_with_path(&ask, &path).join("\n"), @r#"
         subagent          : scout · session c-1
-        through           : unknown (m)
+        asked by          : unknown (m)
         tool              : bash (invoked as zsh)
         rule              : rm *
         command           : rm -rf /t
@@ -527,7 +527,7 @@ mod tests {
             columns in proptest::option::of(1_usize..60),
         ) {
             const LABELS: [&str; 16] = [
-                "subagent", "through", "tool", "surface", "rule", "matched as", "command", "target", "path", "skill",
+                "subagent", "asked by", "tool", "surface", "rule", "matched as", "command", "target", "path", "skill",
                 "value", "runs", "caution", "input", "model note", "context",
             ];
             let kinds = [
