@@ -56,7 +56,7 @@ def judge(text, session):
             raise ValueError("the answer has a key twice")
         return dict(pairs)
 
-    answer = json.loads(text, object_pairs_hook=once)
+    answer = json.loads(text.decode(), object_pairs_hook=once)  # Bytes would be taken for UTF-16 too, or with a mark.
     if answer["responderSessionId"] != session:
         raise ValueError("the answer is not from the session that was asked")
     decider = answer.get("decidedBy") or {}
