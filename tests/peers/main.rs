@@ -14,6 +14,7 @@
 )]
 
 mod cleanup;
+mod drivers;
 mod inspection;
 mod our_children;
 mod relay;
