@@ -126,7 +126,15 @@ impl Place {
         server
     }
 
-    /// Neither file nor directory of the session is left.
+    /// Rules for the server that is started next.
+    fn rules(&self, permission: &Value) {
+        let dir = self.dir.path().join(".config/askrelay");
+        std::fs::create_dir_all(&dir).unwrap();
+        let config = json!({ "permission": permission }).to_string();
+        std::fs::write(dir.join("config.json"), config).unwrap();
+    }
+
+    /// No file of the session is left.
     fn assert_tidy(&self, sample: Sample) {
         let left: Vec<_> = walk(&self.session())
             .into_iter()
@@ -235,6 +243,40 @@ fn nobody_can_be_asked() {
         let (code, said) = place.start(sample, "make deploy", "60").finish();
         assert_eq!(code, Some(3), "{sample:?}: {said}");
         place.assert_tidy(sample);
+    }
+}
+
+/// Of an MCP target the value is the whole fact, so the child states it and a rule answers.
+#[test]
+fn a_rule_answers_where_the_facts_are_stated() {
+    let place = Place::new();
+    place.rules(&json!({ "mcp": { "*": "deny", "tickets:*": "allow" } }));
+    let _server = place.serve("headless");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/children/child.py");
+    for (target, code) in [("tickets:close", 0), ("mail:send", 1)] {
+        let mut run = place.hermetic("python3");
+        run.arg(&script)
+            .arg(place.spool())
+            .args(["P", "mcp", target]);
+        let done = run.output().unwrap();
+        assert_eq!(
+            done.status.code(),
+            Some(code),
+            "{target}: {}",
+            String::from_utf8_lossy(&done.stdout)
+        );
+    }
+}
+
+/// Of a command they state no facts, so that no rule for one command lets another through behind it.
+#[test]
+fn no_rule_allows_a_command() {
+    for sample in BOTH {
+        let place = Place::new();
+        place.rules(&json!({ "bash": { "*": "ask", "ls *": "allow" } }));
+        let _server = place.serve("headless");
+        let (code, said) = place.start(sample, "ls; rm -rf ~", "60").finish();
+        assert_eq!(code, Some(3), "{sample:?}: {said}");
     }
 }
 
