@@ -46,10 +46,13 @@ fn a_session_without_a_heartbeat_is_not_called_served() {
     let done = spool.askrelay("status").arg("--json").output().unwrap();
     let stdout = String::from_utf8(done.stdout).unwrap();
     assert!(done.status.success(), "{stdout}");
-    let state =
-        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["state"].clone();
-    assert!(
-        stdout.lines().all(|line| state(line) != "alive"),
-        "{stdout}"
+    let lines = stdout
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let sessions: Vec<_> = lines.filter(|line| line["type"] == "session").collect();
+    assert_eq!(sessions.len(), 1, "{stdout}");
+    assert_eq!(
+        (&sessions[0]["session"], &sessions[0]["served"]),
+        (&"P".into(), &"no".into())
     );
 }
