@@ -88,8 +88,8 @@ impl Line {
     }
 
     pub(crate) fn print(&self) {
-        let ratio = self
-            .floor
+        let floor = self.floor.filter(|floor| *floor > 0.0);
+        let ratio = floor
             .zip(self.product)
             .map(|(floor, product)| product / floor);
         let goal = match self.goal {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify;
 
 use crate::place::Place;
-use crate::process::{Role, Spawned};
+use crate::process::{Relay, Role, Spawned};
 
 /// Bytes of a request and of an answer.
 const SIZE: usize = 2048;
@@ -129,12 +129,6 @@ pub(crate) fn child(dir: &Path, me: &str, count: usize, in_flight: usize, gap: D
 fn inbox(dir: &Path) {
     fs::create_dir(dir.join("requests")).unwrap();
     fs::create_dir(dir.join("responses")).unwrap();
-}
-
-/// What one relay took: each ask, and asks in a second.
-pub(crate) struct Relay {
-    pub(crate) times: Vec<Duration>,
-    pub(crate) rate: f64,
 }
 
 /// `count` asks of `processes` children to one server.
