@@ -87,7 +87,7 @@ fn play(name: &str, args: &[String]) {
         Role::FloorDrain => floor::drain_role(&dir()),
         Role::FloorList => floor::list_role(&dir()),
         Role::ProductChild => {
-            product::child_role(&dir(), &args[1], &args[2], number(3), number(4), gap(5))
+            product::child_role(&dir(), &args[1], &args[2], number(3), number(4), gap(5));
         }
     }
 }
@@ -323,7 +323,7 @@ fn memory(place: &Place) {
             product: Some(product),
             goal: Goal::AtMost(goal),
         }
-        .print()
+        .print();
     };
 
     let product = Product::new(place);
