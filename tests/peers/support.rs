@@ -323,8 +323,8 @@ impl Process {
     }
 
     /// The person's side of `serve --mode select`: waits for a list of numbered options, says the number of the one that
-    /// fits. Only the options are looked at, as the text around them is for people.
-    pub(crate) fn choose(&mut self, choice: Choice) {
+    /// fits. Only the options are looked at, as the text around them is for people. Gives the labels that were offered.
+    pub(crate) fn choose(&mut self, choice: Choice) -> Vec<String> {
         let mut options: Vec<(String, String)> = Vec::new();
         while let Some(line) = self.next_line() {
             let Some((number, label)) = option(&line) else {
@@ -340,7 +340,7 @@ impl Process {
                     fits.unwrap_or_else(|| panic!("{choice:?} is not among {options:?}"));
                 let number = number.clone();
                 self.say(&number);
-                return;
+                return options.into_iter().map(|(_, label)| label).collect();
             }
         }
         panic!(
@@ -397,7 +397,7 @@ impl Choice {
         }
     }
 
-    fn fits(self, label: &str) -> bool {
+    pub(crate) fn fits(self, label: &str) -> bool {
         let (session, reason) = (label.contains("session"), label.contains("reason"));
         match self {
             Self::Approve => label.starts_with("yes") && !session,

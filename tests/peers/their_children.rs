@@ -133,16 +133,18 @@ fn a_grant_for_the_whole_session_is_one_approval_to_the_child() {
     );
 }
 
-/// Without a suggestion there is nothing to record, so there is no second step.
+/// Without a suggestion there is nothing that a session could remember, so it is not on offer.
 #[test]
-fn a_session_grant_without_a_suggestion_asks_for_no_scope() {
-    let decisions = asked_under(
-        &rules("ask"),
-        &[Choice::Session],
-        None,
-        &["--command", "ls -l"],
+fn without_a_suggestion_no_session_grant_is_offered() {
+    let spool = TempSpool::new();
+    let mut server = spool.serve("P", "select", &rules("ask"), &[]);
+    let mut child = spool.their_child("P", "C", &["--command", "ls -l"]);
+    let offered = server.choose(Choice::Approve);
+    assert!(
+        offered.iter().all(|label| !Choice::Session.fits(label)),
+        "{offered:?}"
     );
-    assert_eq!(decisions[0]["allowed"], true);
+    assert_eq!(child.json()["state"], "approved");
 }
 
 /// The sentence that its child wrote is all that it tells about the ask, so the person gets to see it.
