@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, in its helpers as well"
 )]
 
+mod docs_children;
 mod policy_fixtures;
 mod rings;
 mod support;

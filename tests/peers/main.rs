@@ -1,1 +1,22 @@
-//! One integration binary.
+//! The other side is the real peer: its subagent asks our server, our child asks its server, and both at once.
+//!
+//! Runs by name, `cargo test --test peers`, after `tests/peers/setup.sh`; without the drivers every test fails and says so.
+//!
+//! The peer speaks the oldest generation, so two things hold all through here. It publishes no heartbeat, which is why our
+//! side is told `--peer g1`. And its requests state no `accessIntent`: what a rule could be held against is then only the
+//! text made for display, which the child chose freely, so no rule of ours answers such a request. It is asked.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test reads files and clocks itself, and fails by panicking"
+)]
+
+mod cleanup;
+mod drivers;
+mod inspection;
+mod our_children;
+mod relay;
+mod support;
+mod their_children;
