@@ -17,6 +17,8 @@ pub const SERVING_GRACE: Duration = Duration::from_secs(2);
 pub const TORN_GRACE: Duration = Duration::from_secs(2);
 /// How often the requester looks whether it is being served. With the grace it knows of a dead server within three seconds.
 pub const LIVENESS_EVERY: Duration = Duration::from_millis(900);
+/// When it looks whether it is being served for the first time. An ask that policy answers has ended by then.
+pub const LIVENESS_FIRST: Duration = Duration::from_millis(30);
 /// How often it looks for a response while nothing proves that changes raise events.
 pub const POLL_UNPROVEN: Duration = Duration::from_millis(250);
 /// How often it looks for a response behind a watch that works.
@@ -304,6 +306,7 @@ pub struct Waiting {
     deadline: Moment,
     heartbeats: Heartbeats,
     unserved_since: Option<Moment>,
+    liveness_was_judged: bool,
     torn_since: Option<Moment>,
 }
 
@@ -316,6 +319,7 @@ impl Waiting {
             deadline: now.after(budget),
             heartbeats,
             unserved_since: None,
+            liveness_was_judged: false,
             torn_since: None,
         }
     }
@@ -357,6 +361,7 @@ impl Waiting {
                 after,
             }));
         }
+        self.liveness_was_judged |= liveness.is_some();
         match liveness {
             Some(liveness) if liveness.is_unserved() => {
                 let since = *self.unserved_since.get_or_insert(now);
@@ -400,7 +405,11 @@ impl Waiting {
     fn until_next_look(&self, now: Moment, poll: Duration) -> Duration {
         let mut wait = poll.min(self.deadline.since(now));
         if self.heartbeats == Heartbeats::Expected {
-            wait = wait.min(LIVENESS_EVERY);
+            wait = wait.min(if self.liveness_was_judged {
+                LIVENESS_EVERY
+            } else {
+                LIVENESS_FIRST
+            });
         }
         if let Some(since) = self.unserved_since {
             wait = wait

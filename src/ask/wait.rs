@@ -255,6 +255,8 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
         digest,
     };
     let mut open = Open::new(shared, submission);
+    // While the server is at it already.
+    record_created(shared, &request);
     let outcome = wait(shared, &mut open, &ask, &expected, started_at).await;
     done(&id, outcome)
 }
@@ -331,7 +333,6 @@ async fn submit(
         });
     }
     for _ in 0..ID_TRIES {
-        record_created(shared, request);
         let mut digest = None;
         let submitted = with_retries(|| {
             shared.outbox().submit(id, |held| {
@@ -442,7 +443,6 @@ async fn wait(
     );
     let woken = watch_request(shared, open);
     let mut why = Look::Now;
-    let mut first = true;
     loop {
         let now = clock::now();
         let seen = match shared.look(&id, why, now) {
@@ -451,11 +451,10 @@ async fn wait(
             Ok(Consumed::Unreadable(cause)) => Seen::Unreadable(cause),
             Err(error) => Seen::Unreadable(describe(&error)),
         };
-        // A wake is about the response; liveness is judged when time has passed, and once at the start.
+        // A wake is about the response; liveness is judged when time has passed.
         let judge_liveness =
-            state.wants_liveness() && (first || why == Look::Poll) && matches!(seen, Seen::Nothing);
+            state.wants_liveness() && why == Look::Poll && matches!(seen, Seen::Nothing);
         let liveness = judge_liveness.then(|| shared.liveness(now).liveness);
-        first = false;
         let poll = match &woken {
             Some(woken)
                 if shared.events == Events::Local && woken.events_come.load(Ordering::Relaxed) =>

@@ -170,6 +170,9 @@ struct Woken {
     removed: AtomicBool,
     lost: AtomicBool,
     proven: AtomicBool,
+    /// Whether anything is open, so that a file that is closed or removed can be news. This process closes and removes what it
+    /// has answered itself.
+    anything_open: AtomicBool,
     closed: Mutex<Closed>,
 }
 
@@ -183,14 +186,17 @@ enum Closed {
 
 impl Woken {
     fn wake(&self, wake: Wake<'_>) {
+        if matches!(wake, Wake::Closed(_) | Wake::Removed)
+            && !self.anything_open.load(Ordering::Relaxed)
+        {
+            return;
+        }
         match wake {
             Wake::Changed | Wake::Overflow => self.changed.store(true, Ordering::Relaxed),
             Wake::Removed => self.removed.store(true, Ordering::Relaxed),
             Wake::Lost => self.lost.store(true, Ordering::Relaxed),
             Wake::Proof => self.proven.store(true, Ordering::Relaxed),
             Wake::Closed(name) => {
-                // A writer that does not rename is done now, so it is a change as well.
-                self.changed.store(true, Ordering::Relaxed);
                 let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
                 match &mut *closed {
                     Closed::None => *closed = Closed::These(HashSet::from([name.to_owned()])),
@@ -314,7 +320,14 @@ impl Server {
         let mut next_poll = clock::now().after(POLL_UNPROVEN);
         let mut next_parent = clock::now().after(PARENT_EVERY);
         while !self.finished {
-            self.work_a_slice();
+            if !self.work.is_empty() {
+                // What is opened in this slice may be closed before it ends.
+                self.woken.anything_open.store(true, Ordering::Relaxed);
+                self.work_a_slice();
+            }
+            self.woken
+                .anything_open
+                .store(self.state.has_open(), Ordering::Relaxed);
             if self.finished {
                 break;
             }

@@ -169,6 +169,11 @@ impl State {
         self.asks.len()
     }
 
+    /// Whether anything is open: an ask, or a file that may still be growing.
+    pub fn has_open(&self) -> bool {
+        !self.asks.is_empty() || !self.growing.is_empty()
+    }
+
     /// The requests whose requesters hold a lock.
     pub fn held_ids(&self) -> Vec<RequestId> {
         self.asks
@@ -220,6 +225,11 @@ impl State {
                 self.read(now, candidate, read, life, &mut effects);
             }
             Event::Closed(id) => {
+                // A writer that does not rename is done now.
+                let candidate = candidate_of(&id);
+                if self.growing.contains_key(&candidate) {
+                    effects.push(Effect::Read(candidate));
+                }
                 if self.asks.get(&id).is_some_and(|ask| ask.held) {
                     effects.push(Effect::CheckLife(id));
                 }

@@ -425,10 +425,27 @@ fn read_checked(file: &mut File, limit: usize) -> io::Result<FileRead> {
         return Ok(FileRead::Refused(refusal));
     }
     let stamp = FileStamp::of(&stat);
-    let size = usize::try_from(stamp.size).unwrap_or(limit);
-    let mut bytes = Vec::with_capacity(size.saturating_add(1));
-    // One byte more than the limit, for it may have grown since.
-    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    // One byte more than it should have, for it may have grown since: a read that comes back short has met the end.
+    let size = usize::try_from(stamp.size)
+        .unwrap_or(limit)
+        .saturating_add(1);
+    let mut bytes = vec![0; size];
+    let mut filled = 0;
+    loop {
+        let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) else {
+            break;
+        };
+        let wanted = rest.len();
+        let count = match file.read(rest) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        filled += count;
+        if count < wanted {
+            break;
+        }
+    }
+    bytes.truncate(filled);
     if bytes.len() > limit {
         return Ok(FileRead::Refused(Refusal::TooLarge(limit)));
     }

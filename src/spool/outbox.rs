@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use super::cleanup::Emptied;
 use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, Replace};
 use super::lock::{self, Attempt};
 use super::watch::PROBE_PREFIX;
@@ -27,6 +28,7 @@ pub struct Outbox {
 
 #[derive(Debug)]
 struct Dirs {
+    session: Dir,
     requests: Dir,
     responses: Dir,
 }
@@ -114,6 +116,7 @@ impl Outbox {
             self.dirs = Some(Dirs {
                 requests: session.ensure_dir(REQUESTS)?,
                 responses: session.ensure_dir(RESPONSES)?,
+                session,
             });
         }
         self.dirs
@@ -277,6 +280,13 @@ impl Outbox {
 
     /// Removes what is empty of the session's directories.
     pub fn clean(&mut self) -> Result<(), SpoolError> {
+        let path = self.spool.session_path(&self.session);
+        if let Some(dirs) = &self.dirs
+            && cleanup::remove_children(&dirs.session).context("clean", &path)? == Emptied::No
+        {
+            return Ok(());
+        }
+        self.dirs = None;
         let sessions = self.spool.path().join(SESSIONS);
         match self
             .spool
@@ -284,9 +294,7 @@ impl Outbox {
             .open_dir(SESSIONS)
             .context("open", &sessions)?
         {
-            Some(dir) => {
-                cleanup::remove_empty(&dir, &self.name).context("clean", sessions.join(&self.name))
-            }
+            Some(dir) => cleanup::remove_empty(&dir, &self.name).context("clean", path),
             None => Ok(()),
         }
     }
