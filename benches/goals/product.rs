@@ -79,7 +79,8 @@ impl Product {
         let mut run = self.command("serve");
         run.args(["--session", SESSION, "--mode", mode])
             .arg("--config")
-            .arg(config);
+            .arg(config)
+            .stderr(Stdio::null());
         Spawned::start(run)
     }
 

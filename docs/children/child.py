@@ -22,7 +22,7 @@ def build(ask_id, me, session, surface, value, seconds):
 
 
 def send(text, request, response):
-    for _ in range(5):  # Another child may remove the directories, empty as they are, before the file is in them.
+    for _ in range(50):  # Another child may remove the directories, empty as they are, before the file is in them.
         with contextlib.suppress(FileNotFoundError):
             for directory in (request.parent, response.parent):
                 directory.mkdir(parents=True, exist_ok=True)

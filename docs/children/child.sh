@@ -28,10 +28,11 @@ tidy() { # the files, then the directories that nobody else uses
   rmdir "$root/requests" 2>/dev/null && rmdir "$root/responses" "$root" 2>/dev/null
 }
 trap 'tidy; exit 130' INT TERM
-for try in 1 2 3 4 5 none; do # another child may remove the directories, empty as they are, before the file is in them
-  [ "$try" != none ] || { tidy; nobody "the request cannot be written"; }
-  mkdir -p "$root/requests" "$root/responses" && printf %s "$body" >"$root/$request.tmp" &&
-    mv "$root/$request.tmp" "$root/$request" && break
+tries=0 # another child may remove the directories, empty as they are, before the file is in them
+until mkdir -p "$root/requests" "$root/responses" && printf %s "$body" >"$root/$request.tmp" &&
+  mv "$root/$request.tmp" "$root/$request"; do
+  tries=$((tries + 1))
+  [ $tries -lt 50 ] || { tidy; nobody "the request cannot be written"; }
 done 2>/dev/null
 
 # Five looks a second. No clock is compared with another process's, only whether the heartbeat still changes: it is given

@@ -1,6 +1,8 @@
 //! Both sides delete, and remove directories that look empty, at the same time. The peer denies when a directory is taken
 //! from under its feet, and takes ours in turn. Its tick is shortened from 250 ms to 2, which makes that happen all the time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::json;
 
 use crate::support::{Choice, TempSpool};
@@ -48,6 +50,31 @@ fn our_children_are_never_denied_by_their_cleanup() {
                     assert_eq!(code, Some(0), "round {round}: {decision}");
                 }
             });
+        }
+    });
+}
+
+/// Somebody who does nothing but remove empty directories, far more often than any peer would, delays our child and no more.
+#[test]
+fn our_child_outlasts_a_tidier() {
+    let spool = TempSpool::new();
+    let _server = spool.their_server("P", &["--policy", "allow", "--tick-ms", "2"]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for dir in ["requests", "responses", ""] {
+                    // Refused while it holds anything, as it has to be.
+                    std::fs::remove_dir(spool.session("P").join(dir)).ok();
+                }
+            }
+        });
+        let asks: Vec<_> = (0..50)
+            .map(|_| spool.ask("P", &["--peer", "g1", "--value", "ls -l"]))
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        for (code, decision) in asks {
+            assert_eq!(code, Some(0), "{decision}");
         }
     });
 }
