@@ -23,8 +23,8 @@ pub(crate) use wait::describe;
 
 pub use facts::{PlainAsk, Spellings, intent_of};
 pub use state::{
-    Abandonment, Expected, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Mismatch, Next, Outcome,
-    POLL_PROVEN, POLL_UNPROVEN, SERVING_GRACE, Seen, TORN_GRACE, Waiting, adopt, verify,
+    Abandonment, Due, Expected, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Mismatch, Next,
+    Outcome, POLL_PROVEN, POLL_UNPROVEN, SERVING_GRACE, Seen, TORN_GRACE, Waiting, adopt, verify,
 };
 pub use target::{Candidate, CandidateKind, NoParent, Target, resolve};
 

@@ -252,6 +252,8 @@ pub fn adopt(response: ForwardedPermissionResponse) -> Decision {
 /// What lies at the place of the response.
 #[derive(Debug)]
 pub enum Seen {
+    /// It was not looked.
+    NotLooked,
     /// Nothing.
     Nothing,
     /// A response for this request.
@@ -298,6 +300,15 @@ pub enum Heartbeats {
     None,
 }
 
+/// What is due now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// Look for the response.
+    pub response: bool,
+    /// Look whether the session is served.
+    pub liveness: bool,
+}
+
 /// A requester that waits.
 #[derive(Debug)]
 pub struct Waiting {
@@ -305,8 +316,9 @@ pub struct Waiting {
     started_at: Moment,
     deadline: Moment,
     heartbeats: Heartbeats,
+    response_due: Moment,
+    liveness_due: Moment,
     unserved_since: Option<Moment>,
-    liveness_was_judged: bool,
     torn_since: Option<Moment>,
 }
 
@@ -318,18 +330,26 @@ impl Waiting {
             started_at: now,
             deadline: now.after(budget),
             heartbeats,
+            response_due: now,
+            liveness_due: now.after(LIVENESS_FIRST),
             unserved_since: None,
-            liveness_was_judged: false,
             torn_since: None,
         }
     }
 
-    /// Whether this look should also judge liveness.
-    pub fn wants_liveness(&self) -> bool {
-        self.heartbeats == Heartbeats::Expected
+    /// What is due now. Whatever ends the wait is preceded by a last look for the response.
+    pub fn due(&self, now: Moment) -> Due {
+        let gives_up = self
+            .unserved_since
+            .is_some_and(|since| now.since(since) >= SERVING_GRACE);
+        Due {
+            response: now >= self.response_due || now >= self.deadline || gives_up,
+            liveness: self.heartbeats == Heartbeats::Expected && now >= self.liveness_due,
+        }
     }
 
-    /// One look: what lies at the place of the response, and whether the session is served, where that was judged.
+    /// One look: what lies at the place of the response, and whether the session is served, where that was judged. `poll` is
+    /// the time to the next look where nothing wakes.
     pub fn step(
         &mut self,
         now: Moment,
@@ -337,62 +357,64 @@ impl Waiting {
         liveness: Option<Liveness>,
         poll: Duration,
     ) -> Next {
+        let looked = !matches!(seen, Seen::NotLooked);
+        if looked {
+            self.response_due = now.after(poll);
+        }
         match seen {
+            Seen::NotLooked => {}
+            Seen::Nothing => self.torn_since = None,
             Seen::Response(response) => return Next::Finish(Outcome::Decided(adopt(*response))),
             Seen::Foreign(mismatch) => return Next::Refuse(mismatch),
-            Seen::Unusable(unusable) => {
-                if let Some(next) = self.torn(now, &unusable, poll) {
-                    return next;
+            // Bytes that are no document at all may still be growing; anything else is final.
+            Seen::Unusable(
+                unusable @ Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty),
+            ) => {
+                if self.is_torn_for_good(now) {
+                    return self.unreadable(unusable.to_string());
                 }
             }
+            Seen::Unusable(unusable) => return self.unreadable(unusable.to_string()),
+            // A passing fault of the machine, or a second link of a writer that publishes by one.
             Seen::Unreadable(cause) => {
-                // A passing fault of the machine, or a second link of a writer that publishes by one.
-                let since = *self.torn_since.get_or_insert(now);
-                if now.since(since) >= TORN_GRACE {
+                if self.is_torn_for_good(now) {
                     return self.unreadable(cause);
                 }
             }
-            Seen::Nothing => self.torn_since = None,
         }
-        if now >= self.deadline {
-            let after = self.deadline.since(self.started_at);
-            return Next::Finish(Outcome::Abandoned(Abandonment::TimedOut {
-                target: self.target.clone(),
-                after,
-            }));
-        }
-        self.liveness_was_judged |= liveness.is_some();
-        match liveness {
-            Some(liveness) if liveness.is_unserved() => {
+        if let Some(liveness) = liveness {
+            self.liveness_due = now.after(if liveness.is_unserved() {
+                POLL_UNPROVEN
+            } else {
+                LIVENESS_EVERY
+            });
+            if liveness.is_unserved() {
                 let since = *self.unserved_since.get_or_insert(now);
-                if now.since(since) >= SERVING_GRACE {
+                if looked && now.since(since) >= SERVING_GRACE {
                     let target = self.target.clone();
                     return Next::Finish(Outcome::Abandoned(Abandonment::NotServing {
                         target,
                         liveness,
                     }));
                 }
+            } else {
+                self.unserved_since = None;
             }
-            Some(_) => self.unserved_since = None,
-            None => {}
         }
-        Next::Wait(self.until_next_look(now, poll))
+        if looked && now >= self.deadline {
+            let after = self.deadline.since(self.started_at);
+            return Next::Finish(Outcome::Abandoned(Abandonment::TimedOut {
+                target: self.target.clone(),
+                after,
+            }));
+        }
+        Next::Wait(self.next_look_at().since(now))
     }
 
-    /// Bytes that are no document at all may still be growing; anything else is final.
-    fn torn(&mut self, now: Moment, unusable: &Unusable, poll: Duration) -> Option<Next> {
-        if !matches!(
-            unusable,
-            Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty)
-        ) {
-            return Some(self.unreadable(unusable.to_string()));
-        }
+    fn is_torn_for_good(&mut self, now: Moment) -> bool {
         let since = *self.torn_since.get_or_insert(now);
-        if now.since(since) >= TORN_GRACE {
-            return Some(self.unreadable(unusable.to_string()));
-        }
-        (now < self.deadline)
-            .then(|| Next::Wait(self.until_next_look(now, poll.min(POLL_UNPROVEN))))
+        self.response_due = self.response_due.min(now.after(POLL_UNPROVEN));
+        now.since(since) >= TORN_GRACE || now >= self.deadline
     }
 
     fn unreadable(&self, cause: String) -> Next {
@@ -402,24 +424,16 @@ impl Waiting {
         }))
     }
 
-    fn until_next_look(&self, now: Moment, poll: Duration) -> Duration {
-        let mut wait = poll.min(self.deadline.since(now));
+    fn next_look_at(&mut self) -> Moment {
+        let mut at = self.response_due.min(self.deadline);
         if self.heartbeats == Heartbeats::Expected {
-            wait = wait.min(if self.liveness_was_judged {
-                LIVENESS_EVERY
-            } else {
-                LIVENESS_FIRST
-            });
+            if let Some(since) = self.unserved_since {
+                // The look that ends the window is on time.
+                self.liveness_due = self.liveness_due.min(since.after(SERVING_GRACE));
+            }
+            at = at.min(self.liveness_due);
         }
-        if let Some(since) = self.unserved_since {
-            wait = wait
-                .min(since.after(SERVING_GRACE).since(now))
-                .min(POLL_UNPROVEN);
-        }
-        if self.torn_since.is_some() {
-            wait = wait.min(POLL_UNPROVEN);
-        }
-        wait
+        at
     }
 }
 
@@ -530,6 +544,20 @@ mod tests {
     fn the_deadline_is_the_requesters_own() {
         let mut wait = waiting(1_500);
         let next = wait.step(at(1_400), Seen::Nothing, Some(Liveness::Alive), POLL_PROVEN);
+        assert_eq!(
+            wait.due(at(1_499)),
+            Due {
+                response: false,
+                liveness: false
+            }
+        );
+        assert_eq!(
+            wait.due(at(1_500)),
+            Due {
+                response: true,
+                liveness: false
+            }
+        );
         assert_eq!(next, Next::Wait(Duration::from_millis(100)));
         let abandonment =
             abandoned(wait.step(at(1_500), Seen::Nothing, Some(Liveness::Alive), POLL_PROVEN));
@@ -542,7 +570,7 @@ mod tests {
     #[test]
     fn without_heartbeats_only_the_deadline_ends_the_wait() {
         let mut wait = Waiting::new(target(), at(0), Duration::from_mins(1), Heartbeats::None);
-        assert!(!wait.wants_liveness());
+        assert!(!wait.due(at(30_000)).liveness);
         assert!(matches!(
             wait.step(at(30_000), Seen::Nothing, None, POLL_PROVEN),
             Next::Wait(_)

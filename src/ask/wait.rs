@@ -31,6 +31,9 @@ const RETRY_AFTER: [Duration; 3] = [
     Duration::from_millis(20),
     Duration::from_millis(30),
 ];
+/// How long a lost race with clean-ups is taken up again, and how long apart.
+const RACE_BUDGET: Duration = Duration::from_secs(2);
+const RACE_PAUSE: Duration = Duration::from_millis(3);
 /// How many ids are tried: a taken one is a new mint.
 const ID_TRIES: usize = 16;
 /// From how many waiting asks on one listing is cheaper than a look for each.
@@ -405,13 +408,18 @@ fn record_created(shared: &Shared, request: &ForwardedPermissionRequest) {
 async fn with_retries<T>(
     mut attempt: impl FnMut() -> Result<T, SpoolError>,
 ) -> Result<T, SpoolError> {
-    for pause in RETRY_AFTER {
-        match attempt() {
-            Err(error) if error.is_passing() => tokio::time::sleep(pause).await,
+    let started_at = clock::now();
+    let mut pauses = RETRY_AFTER.into_iter();
+    loop {
+        let pause = match attempt() {
+            Err(error) if error.is_passing() => pauses.next().ok_or(error),
+            Err(error) if error.is_race() && clock::now().since(started_at) < RACE_BUDGET => {
+                Ok(RACE_PAUSE)
+            }
             other => return other,
-        }
+        };
+        tokio::time::sleep(pause?).await;
     }
-    attempt()
 }
 
 /// What a watch on the request file sets.
@@ -445,16 +453,19 @@ async fn wait(
     let mut why = Look::Now;
     loop {
         let now = clock::now();
-        let seen = match shared.look(&id, why, now) {
-            Ok(Consumed::NotYet) => Seen::Nothing,
-            Ok(Consumed::Bytes(bytes, _)) => Seen::from_bytes(&bytes, expected),
-            Ok(Consumed::Unreadable(cause)) => Seen::Unreadable(cause),
-            Err(error) => Seen::Unreadable(describe(&error)),
+        let due = state.due(now);
+        let seen = if why == Look::Now || due.response {
+            match shared.look(&id, why, now) {
+                Ok(Consumed::NotYet) => Seen::Nothing,
+                Ok(Consumed::Bytes(bytes, _)) => Seen::from_bytes(&bytes, expected),
+                Ok(Consumed::Unreadable(cause)) => Seen::Unreadable(cause),
+                Err(error) => Seen::Unreadable(describe(&error)),
+            }
+        } else {
+            Seen::NotLooked
         };
-        // A wake is about the response; liveness is judged when time has passed.
-        let judge_liveness =
-            state.wants_liveness() && why == Look::Poll && matches!(seen, Seen::Nothing);
-        let liveness = judge_liveness.then(|| shared.liveness(now).liveness);
+        let nothing = matches!(seen, Seen::Nothing | Seen::NotLooked);
+        let liveness = (due.liveness && nothing).then(|| shared.liveness(now).liveness);
         let poll = match &woken {
             Some(woken)
                 if shared.events == Events::Local && woken.events_come.load(Ordering::Relaxed) =>

@@ -125,11 +125,12 @@ fn view_json(session: &str, view: &RequestView) -> Value {
         Ok((request, digest)) => {
             // What was read, in the form in which it is written: unknown keys of the file are not in it.
             let bytes = request.to_json(Generation::Current).unwrap_or_default();
-            (
-                serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-                Some(digest.to_string()),
-                None,
-            )
+            let mut value: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+            if let (Value::Object(object), Some(message)) = (&mut value, &request.message) {
+                // Text of the oldest generation, which the newest does not write.
+                object.insert("message".to_owned(), Value::String(message.clone()));
+            }
+            (value, Some(digest.to_string()), None)
         }
     };
     json!({

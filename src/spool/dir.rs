@@ -431,10 +431,7 @@ fn read_checked(file: &mut File, limit: usize) -> io::Result<FileRead> {
         .saturating_add(1);
     let mut bytes = vec![0; size];
     let mut filled = 0;
-    loop {
-        let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) else {
-            break;
-        };
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         let wanted = rest.len();
         let count = match file.read(rest) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

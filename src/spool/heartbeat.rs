@@ -184,18 +184,8 @@ impl LivenessProbe {
             return Liveness::Absent;
         };
         let name = record_name(&self.session);
-        match serving.stat(&name) {
-            Ok(Some(stamp)) => {
-                if self.seen.as_ref().is_none_or(|seen| seen.stamp != stamp) {
-                    let record =
-                        read_record(serving, &name).filter(|record| self.is_of_session(record));
-                    self.seen = Some(Seen {
-                        stamp,
-                        changed_at: now,
-                        record,
-                    });
-                }
-            }
+        let stamp = match serving.stat(&name) {
+            Ok(Some(stamp)) => stamp,
             Ok(None) => {
                 self.seen = None;
                 // The directory itself may have been replaced; open it anew next time.
@@ -203,6 +193,24 @@ impl LivenessProbe {
                 return Liveness::Absent;
             }
             Err(_) => return Liveness::Unknown,
+        };
+        self.lock = self
+            .lock
+            .take()
+            .filter(|file| lock::probe_file(file) == LockState::Held);
+        match &mut self.seen {
+            Some(seen) if seen.stamp == stamp => {}
+            // Refreshed, by the holder of the lock: what it says need not be read again.
+            Some(seen) if self.lock.is_some() => (seen.stamp, seen.changed_at) = (stamp, now),
+            Some(_) | None => {
+                let record = read_record(serving, &name)
+                    .filter(|record| is_of_session(record, &self.session));
+                self.seen = Some(Seen {
+                    stamp,
+                    changed_at: now,
+                    record,
+                });
+            }
         }
         let Some((record, changed_at)) = self
             .seen
@@ -211,23 +219,20 @@ impl LivenessProbe {
         else {
             return Liveness::Absent;
         };
-        let claims_lock = record.relay.as_ref().is_some_and(|relay| relay.held);
-        if claims_lock {
-            self.lock = self
-                .lock
-                .take()
-                .filter(|file| lock::probe_file(file) == LockState::Held);
-            if self.lock.is_none() {
-                match lock::open_held(serving, &self.session) {
-                    Ok(lock::Probe::Held(file)) => self.lock = Some(file),
-                    Ok(lock::Probe::Free | lock::Probe::Absent) => return Liveness::LockFree,
-                    // It claims a lock that cannot be looked at from here: the record alone counts.
-                    Ok(lock::Probe::Unsupported) | Err(_) => {}
-                }
+        if self.lock.is_none() && record.relay.as_ref().is_some_and(|relay| relay.held) {
+            match lock::open_held(serving, &self.session) {
+                Ok(lock::Probe::Held(file)) => self.lock = Some(file),
+                Ok(lock::Probe::Free | lock::Probe::Absent) => return Liveness::LockFree,
+                // It claims a lock that cannot be looked at from here: the record alone counts.
+                Ok(lock::Probe::Unsupported) | Err(_) => {}
             }
         }
         if now.since(changed_at) >= STALE_AFTER {
             return Liveness::Stale;
+        }
+        // Who holds a lock lives.
+        if self.lock.is_some() {
+            return Liveness::Alive;
         }
         match record
             .relay
@@ -238,8 +243,8 @@ impl LivenessProbe {
             Some(Life::Alive | Life::Unknown) | None => Liveness::Alive,
         }
     }
+}
 
-    fn is_of_session(&self, record: &Heartbeat) -> bool {
-        SessionId::parse(&record.session_id).is_ok_and(|id| id == self.session)
-    }
+fn is_of_session(record: &Heartbeat, session: &SessionId) -> bool {
+    SessionId::parse(&record.session_id).is_ok_and(|id| id == *session)
 }

@@ -144,6 +144,11 @@ impl SpoolError {
 }
 
 impl SpoolError {
+    /// Whether a clean-up of another process removed a directory just when it was needed.
+    pub fn is_race(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Whether another process may just have been in the way, so that trying again in a moment is worth it.
     pub fn is_passing(&self) -> bool {
         use rustix::io::Errno;

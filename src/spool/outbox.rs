@@ -14,8 +14,8 @@ use super::watch::PROBE_PREFIX;
 use super::{Events, IoContext as _, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup};
 use crate::wire::{MAX_RESPONSE_BYTES, RequestId, SessionId};
 
-/// How often a lost race with somebody's clean-up is taken up again.
-const TRIES: u32 = 16;
+/// How often a lost race with somebody's clean-up is taken up again at once. Whoever calls tries again a little later.
+const TRIES: u32 = 64;
 
 /// Another session's directories, as a requester uses them.
 #[derive(Debug)]
@@ -114,8 +114,9 @@ impl Outbox {
                 .ensure_dir(SESSIONS)?
                 .ensure_dir(&self.name)?;
             self.dirs = Some(Dirs {
-                requests: session.ensure_dir(REQUESTS)?,
+                // In this order, for a clean-up begins with `requests/`: the file that keeps it alive comes right after.
                 responses: session.ensure_dir(RESPONSES)?,
+                requests: session.ensure_dir(REQUESTS)?,
                 session,
             });
         }

@@ -205,7 +205,11 @@ fn wake_of_itself(kind: EventKind) -> Option<Wake<'static>> {
 /// What an event on a file in a watched directory means. Only names that a reader looks at count.
 fn wake_of_child(kind: EventKind, name: &str) -> Option<Wake<'_>> {
     if name.starts_with(PROBE_PREFIX) {
-        return matches!(kind, EventKind::Create(_)).then_some(Wake::Proof);
+        return matches!(
+            kind,
+            EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_))
+        )
+        .then_some(Wake::Proof);
     }
     if !name.ends_with(".json") {
         return None;
