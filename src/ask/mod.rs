@@ -11,7 +11,9 @@
 //! listing of its responses for each poll.
 
 mod facts;
+mod record;
 mod state;
+mod submit;
 mod target;
 mod wait;
 
@@ -19,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use wait::describe;
+pub(crate) use record::describe;
 
 pub use facts::{PlainAsk, Spellings, intent_of};
 pub use state::{
@@ -125,7 +127,7 @@ impl Requester {
 
 /// An ask that could not even be addressed: there is no session, or no spool. It is recorded like any other.
 pub fn unaddressed(id: Option<&str>, abandonment: Abandonment, log: &ReviewLog) -> Answer {
-    let request_id = wait::adopt_or_mint(id);
+    let request_id = submit::adopt_or_mint(id);
     let entry = Entry::new("permission_forwarding.error")
         .with("requestId", request_id.as_str())
         .with("message", abandonment.reason());

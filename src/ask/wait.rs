@@ -1,7 +1,6 @@
 //! The requester's loop: performs what the pure step says, on files, timers and wakes.
 
 use std::collections::HashSet;
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,48 +8,35 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::record::{self, describe};
 use super::state::{
     Expected, Heartbeats, LIVENESS_EVERY, Next, Outcome, POLL_PROVEN, POLL_UNPROVEN, Seen, Waiting,
 };
+use super::submit::{adopt_or_mint, request_of, submit};
 use super::{Abandonment, Answer, Ask, Settings};
 use crate::audit::{Entry, ReviewLog};
 use crate::clock::{self, Moment};
-use crate::presentation::dialog;
-use crate::process;
 use crate::spool::{
-    Consumed, Events, Held, LivenessProbe, Observation, Outbox, Spool, SpoolError, Submission,
-    SubmitOutcome, Wake, Watch, WatchId,
+    Consumed, Events, Freshness, LivenessProbe, Observation, Outbox, Spool, SpoolError, Submission,
+    Wake, Watch, WatchId,
 };
-use crate::wire::{
-    Digest, ForwardedPermissionRequest, Generation, MAX_HOPS, RequestId, RequestRelay, WriteError,
-};
+use crate::wire::{Generation, MAX_HOPS, RequestId};
 
-/// Waits between tries of a write that failed for a passing reason.
-const RETRY_AFTER: [Duration; 3] = [
-    Duration::from_millis(10),
-    Duration::from_millis(20),
-    Duration::from_millis(30),
-];
-/// How long a lost race with clean-ups is taken up again, and how long apart.
-const RACE_BUDGET: Duration = Duration::from_secs(2);
-const RACE_PAUSE: Duration = Duration::from_millis(3);
-/// How many ids are tried: a taken one is a new mint.
-const ID_TRIES: usize = 16;
 /// From how many waiting asks on one listing is cheaper than a look for each.
 const LIST_FROM: usize = 5;
 
 /// What all asks of one requester share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    settings: Settings,
+    pub(super) settings: Settings,
     events: Events,
-    session_path: PathBuf,
+    pub(super) session_path: PathBuf,
     outbox: Mutex<Outbox>,
     liveness: Mutex<(LivenessProbe, Option<(Moment, Observation)>)>,
     listed: Mutex<Option<(Moment, HashSet<RequestId>)>>,
     waiting: AtomicUsize,
     watch: Option<Arc<Watch>>,
-    log: Arc<ReviewLog>,
+    pub(super) log: Arc<ReviewLog>,
 }
 
 impl Shared {
@@ -80,7 +66,7 @@ impl Shared {
         self.session_path.clone()
     }
 
-    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+    pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,7 +114,14 @@ impl Shared {
                 outbox.refresh();
             }
         }
-        outbox.look(id)
+        outbox.look(
+            id,
+            if why == Look::Poll {
+                Freshness::ByPath
+            } else {
+                Freshness::ByHandle
+            },
+        )
     }
 }
 
@@ -141,38 +134,13 @@ enum Look {
     Poll,
 }
 
-/// An id of the caller, if it may name a file, else a fresh one.
-pub(super) fn adopt_or_mint(id: Option<&str>) -> RequestId {
-    id.and_then(RequestId::parse)
-        .unwrap_or_else(|| RequestId::mint(random()))
-}
-
-/// 128 random bits. Where the machine has none to give, time and pid still keep ids apart; nothing rests on them being
-/// secret.
-fn random() -> [u8; 16] {
-    let mut bytes = [0; 16];
-    if getrandom::fill(&mut bytes).is_err() {
-        let seed = format!(
-            "{:?} {} {}",
-            clock::now(),
-            clock::wall_ms(),
-            process::own_pid()
-        );
-        for (to, from) in bytes
-            .iter_mut()
-            .zip(blake3::hash(seed.as_bytes()).as_bytes())
-        {
-            *to = *from;
-        }
-    }
-    bytes
-}
-
 /// A request that is taken back when it is dropped before its end.
 struct Open<'a> {
     shared: &'a Shared,
     submission: Option<Submission>,
     watching: Option<WatchId>,
+    /// The entry about its creation, until it is written: with the one about its end where that comes at once.
+    unrecorded: Option<Entry>,
 }
 
 impl<'a> Open<'a> {
@@ -182,11 +150,21 @@ impl<'a> Open<'a> {
             shared,
             submission: Some(submission),
             watching: None,
+            unrecorded: None,
         }
     }
 
     fn id(&self) -> Option<&RequestId> {
         self.submission.as_ref().map(Submission::id)
+    }
+
+    /// Writes to the log, what is due from before first.
+    fn record(&mut self, entry: Option<Entry>) {
+        let entries: Vec<Entry> = self.unrecorded.take().into_iter().chain(entry).collect();
+        if !entries.is_empty() {
+            // A requester's log explains; it decides nothing, so it cannot hold up an answer.
+            let _logged = self.shared.log.append_all(clock::wall_ms(), &entries);
+        }
     }
 
     /// Ends the request: consumes what was answered, or takes it back.
@@ -208,7 +186,7 @@ impl<'a> Open<'a> {
             watch.forget_removed(&id);
         }
         if let Err(error) = ended {
-            self.shared.record(&warning(&format!(
+            self.shared.record(&record::warning(&format!(
                 "cannot clean up after {}: {}",
                 path.display(),
                 describe(&error)
@@ -226,11 +204,8 @@ enum End {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id() {
-            self.shared.record(
-                &Entry::new("forwarded_permission.request_withdrawn")
-                    .with("requestId", id.as_str())
-                    .with("targetSessionId", self.shared.settings.target.as_str()),
-            );
+            let entry = record::withdrawn(self.shared, id);
+            self.record(Some(entry));
         }
         self.end(End::TakeBack);
     }
@@ -258,8 +233,7 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
         digest,
     };
     let mut open = Open::new(shared, submission);
-    // While the server is at it already.
-    record_created(shared, &request);
+    open.unrecorded = record::created(shared, &request);
     let outcome = wait(shared, &mut open, &ask, &expected, started_at).await;
     done(&id, outcome)
 }
@@ -288,138 +262,6 @@ fn abandon(shared: &Shared, id: &RequestId, abandonment: Abandonment) -> Outcome
         .with("message", abandonment.reason());
     shared.record(&entry);
     Outcome::Abandoned(abandonment)
-}
-
-fn request_of(shared: &Shared, ask: &Ask, id: &RequestId) -> ForwardedPermissionRequest {
-    let Settings {
-        target,
-        session_id,
-        agent_name,
-        generation,
-    } = &shared.settings;
-    ForwardedPermissionRequest {
-        id: id.clone(),
-        created_at_ms: clock::wall_ms(),
-        requester_session_id: session_id.clone(),
-        target_session_id: target.as_str().to_owned(),
-        requester_agent_name: agent_name.clone(),
-        message: (*generation == Generation::G1).then(|| dialog::plain_message(&ask.payload)),
-        payload: Some(ask.payload.clone()),
-        source: Some(ask.source),
-        surface: ask.surface.clone(),
-        value: ask.value.clone(),
-        grants: ask.grants.clone(),
-        access_intent: ask.access_intent.clone(),
-        relay: Some(RequestRelay {
-            held: false,
-            pid: Some(process::own_pid()),
-            process: process::own_mark().clone(),
-            timeout_ms: Some(u64::try_from(ask.timeout.as_millis()).unwrap_or(u64::MAX)),
-            nonce: Some(format!("{:032x}", u128::from_ne_bytes(random()))),
-            path: ask.path.clone(),
-        }),
-        was_replaced: false,
-    }
-}
-
-/// Writes the request: under another id where its own is taken, again where the machine fails for a moment.
-async fn submit(
-    shared: &Shared,
-    request: &mut ForwardedPermissionRequest,
-    id: &mut RequestId,
-) -> Result<(Submission, Digest), Abandonment> {
-    let target = &shared.settings.target;
-    if let Err(error) = with_retries(|| shared.outbox().prepare()).await {
-        return Err(Abandonment::NoDirectories {
-            target: target.clone(),
-            cause: describe(&error),
-        });
-    }
-    for _ in 0..ID_TRIES {
-        let mut digest = None;
-        let submitted = with_retries(|| {
-            shared.outbox().submit(id, |held| {
-                if let Some(relay) = &mut request.relay {
-                    relay.held = held == Held::Locked;
-                }
-                let bytes = request
-                    .to_json(shared.settings.generation)
-                    .map_err(|e: WriteError| io::Error::other(e))?;
-                digest = Some(Digest::of(&bytes));
-                Ok(bytes)
-            })
-        })
-        .await;
-        match (submitted, digest) {
-            (Ok(SubmitOutcome::Written(submission)), Some(digest)) => {
-                return Ok((submission, digest));
-            }
-            (Ok(SubmitOutcome::IdTaken | SubmitOutcome::Written(_)), _) => {
-                *id = RequestId::mint(random());
-                request.id = id.clone();
-            }
-            (Err(error), _) => {
-                // Removes what was made for a request that never came.
-                let _cleaned = shared.outbox().clean();
-                return Err(Abandonment::NotWritten {
-                    target: target.clone(),
-                    cause: describe(&error),
-                });
-            }
-        }
-    }
-    Err(Abandonment::NotWritten {
-        target: target.clone(),
-        cause: format!("{ID_TRIES} ids in a row were taken"),
-    })
-}
-
-fn record_created(shared: &Shared, request: &ForwardedPermissionRequest) {
-    if !shared.log.is_enabled() {
-        return;
-    }
-    let file = request.id.file_name();
-    shared.record(
-        &Entry::new("forwarded_permission.request_created")
-            .with("requestId", request.id.as_str())
-            .with("requesterAgentName", request.requester_agent_name.as_str())
-            .with("requesterSessionId", request.requester_session_id.as_str())
-            .with("targetSessionId", request.target_session_id.as_str())
-            .with(
-                "requestPath",
-                shared
-                    .session_path
-                    .join("requests")
-                    .join(&file)
-                    .to_string_lossy(),
-            )
-            .with(
-                "responsePath",
-                shared
-                    .session_path
-                    .join("responses")
-                    .join(&file)
-                    .to_string_lossy(),
-            ),
-    );
-}
-
-/// Tries again, a few times and not for long, what another process may be in the way of for a moment.
-async fn with_retries<T>(
-    mut attempt: impl FnMut() -> Result<T, SpoolError>,
-) -> Result<T, SpoolError> {
-    let started_at = clock::now();
-    let mut pauses = RETRY_AFTER.into_iter();
-    loop {
-        let pause = match attempt() {
-            Err(error) if error.is_passing() => pauses.next().ok_or(error),
-            Err(error) if error.is_race() && clock::now().since(started_at) < RACE_BUDGET => {
-                Ok(RACE_PAUSE)
-            }
-            other => return other,
-        };
-        tokio::time::sleep(pause?).await;
-    }
 }
 
 /// What a watch on the request file sets.
@@ -475,32 +317,24 @@ async fn wait(
             Some(_) | None => POLL_UNPROVEN,
         };
         match state.step(now, seen, liveness, poll) {
-            Next::Finish(outcome) => {
-                record_end(shared, open, &id, &outcome, expected);
-                return outcome;
-            }
+            Next::Finish(outcome) => return finish(shared, open, &id, outcome),
             Next::Refuse(mismatch) => {
-                shared.record(
-                    &Entry::new("forwarded_permission.response_refused")
-                        .with("requestId", id.as_str())
-                        .with("targetSessionId", expected.responder.as_str())
-                        .with("reason", mismatch.to_string()),
-                );
+                open.record(Some(record::refused(shared, &id, &mismatch.to_string())));
                 let refused = shared.outbox().refuse(&id);
                 if let Err(error) = refused {
                     // It cannot be removed, so the true response cannot come either.
-                    let cause = describe(&error);
-                    let outcome = Outcome::Abandoned(Abandonment::Unreadable {
-                        target: expected.responder.clone(),
-                        cause,
-                    });
-                    record_end(shared, open, &id, &outcome, expected);
-                    return outcome;
+                    let (target, cause) = (expected.responder.clone(), describe(&error));
+                    let outcome = Outcome::Abandoned(Abandonment::Unreadable { target, cause });
+                    return finish(shared, open, &id, outcome);
                 }
                 why = Look::Now;
             }
             Next::Wait(time) => {
                 why = pause(woken.as_deref(), now, time).await;
+                if why == Look::Poll {
+                    // It did not end at once, so it is worth a line of its own.
+                    open.record(None);
+                }
                 if why == Look::Poll
                     && let (Some(woken), Some(submission)) = (&woken, &open.submission)
                     && shared.events == Events::Local
@@ -511,6 +345,16 @@ async fn wait(
             }
         }
     }
+}
+
+/// Records the end, and consumes what was answered or takes the request back.
+fn finish(shared: &Shared, open: &mut Open<'_>, id: &RequestId, outcome: Outcome) -> Outcome {
+    open.record(Some(record::ended(shared, id, &outcome)));
+    open.end(match &outcome {
+        Outcome::Decided(_) | Outcome::Abandoned(Abandonment::Unreadable { .. }) => End::Consume,
+        Outcome::Abandoned(_) => End::TakeBack,
+    });
+    outcome
 }
 
 /// Waits for a wake or for time. Long waits end on a common grid, so that many asks wake the process once.
@@ -554,98 +398,8 @@ fn watch_request(shared: &Shared, open: &mut Open<'_>) -> Option<Arc<Woken>> {
         // It is answered already, and looked at next.
         Err(crate::spool::WatchError::Missing { .. }) => Some(woken),
         Err(error) => {
-            shared.record(&warning(&error.to_string()));
+            shared.record(&record::warning(&error.to_string()));
             None
         }
     }
-}
-
-fn record_end(
-    shared: &Shared,
-    open: &mut Open<'_>,
-    id: &RequestId,
-    outcome: &Outcome,
-    expected: &Expected,
-) {
-    let target = expected.responder.as_str();
-    match outcome {
-        Outcome::Decided(decision) => {
-            let responder = decision.decided_by.responder().map(str::to_owned);
-            let entry = Entry::new("forwarded_permission.response_received")
-                .with("requestId", id.as_str())
-                .with("approved", decision.is_approved())
-                .with("state", decision.state.name())
-                .with_opt("denialReason", decision.denial_reason.clone())
-                .with_opt("responderSessionId", responder)
-                .with("targetSessionId", target)
-                .with_decider(&decision.decided_by);
-            shared.record(&entry);
-            open.end(End::Consume);
-        }
-        Outcome::Abandoned(abandonment) => {
-            let how = record_abandoned(shared, id, abandonment, target);
-            open.end(how);
-        }
-    }
-}
-
-fn record_abandoned(
-    shared: &Shared,
-    id: &RequestId,
-    abandonment: &Abandonment,
-    target: &str,
-) -> End {
-    let (event, how) = match abandonment {
-        Abandonment::NotServing { .. } => {
-            ("forwarded_permission.no_serving_session", End::TakeBack)
-        }
-        Abandonment::TimedOut { .. } => ("forwarded_permission.response_timed_out", End::TakeBack),
-        Abandonment::Unreadable { .. } => ("forwarded_permission.response_received", End::Consume),
-        Abandonment::NoParent { .. }
-        | Abandonment::NoDirectories { .. }
-        | Abandonment::NotWritten { .. }
-        | Abandonment::Withdrawn
-        | Abandonment::TooManyHops { .. } => ("permission_forwarding.error", End::TakeBack),
-    };
-    let mut entry = Entry::new(event)
-        .with("requestId", id.as_str())
-        .with("requesterAgentName", shared.settings.agent_name.as_str())
-        .with("requesterSessionId", shared.settings.session_id.as_str())
-        .with("targetSessionId", target);
-    entry = match abandonment {
-        Abandonment::NotServing { liveness, .. } => entry
-            .with("servingChannel", "heartbeat")
-            .with("servingState", liveness.name()),
-        Abandonment::Unreadable { .. } => entry
-            .with("approved", serde_json::Value::Null)
-            .with("state", serde_json::Value::Null),
-        Abandonment::TimedOut { .. }
-        | Abandonment::NoParent { .. }
-        | Abandonment::NoDirectories { .. }
-        | Abandonment::NotWritten { .. }
-        | Abandonment::Withdrawn
-        | Abandonment::TooManyHops { .. } => entry,
-    };
-    shared.record(
-        &entry
-            .with("reason", abandonment.reason())
-            .with_decider(&abandonment.decision().decided_by),
-    );
-    how
-}
-
-fn warning(message: &str) -> Entry {
-    Entry::new("permission_forwarding.warning").with("message", message)
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

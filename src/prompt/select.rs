@@ -3,6 +3,9 @@
 //! A line of input is read only after a question was written, and counts for that question alone: if the question was taken
 //! away while the line was typed, the line decides nothing. On a terminal, what was typed before a question appeared is
 //! thrown away, and so is a line that ends within a moment of it: nobody can have read the question so fast.
+//!
+//! Writing has a thread of its own as well: a terminal that is paused (Ctrl-S) must hold up neither a heartbeat nor an answer
+//! that policy can give.
 
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,6 +20,9 @@ use crate::wire::{Digest, RequestId, UserSurface};
 
 /// A line on a terminal that ends sooner than this after its question appeared is not an answer to it.
 const TOO_SOON: Duration = Duration::from_millis(400);
+
+/// How long the end waits for the last words to be written.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Longest line that is read, in bytes.
 const MAX_LINE: u64 = 64 * 1024;
@@ -38,12 +44,20 @@ pub struct SelectPrompter {
 }
 
 struct Shared {
-    output: Box<dyn Write + Send>,
+    output: Sender<Output>,
     /// Width of the terminal that shows the questions; `None` where it is none.
     columns: Option<u16>,
     open: Option<Open>,
     /// Counts questions, so that a line is known to belong to one.
     count: u64,
+}
+
+/// What the writing thread is told.
+enum Output {
+    /// Write this.
+    Text(String),
+    /// Say when everything before this is written.
+    Flushed(Sender<()>),
 }
 
 /// The question that is open.
@@ -58,12 +72,16 @@ struct Open {
 impl SelectPrompter {
     /// A prompter on these two streams. The input is read on a thread of its own, for as long as the process lives.
     pub fn start(
-        output: Box<dyn Write + Send>,
+        mut screen: Box<dyn Write + Send>,
         input: Box<dyn BufRead + Send>,
         kind: Input,
         columns: Option<u16>,
         events: PersonEvents,
     ) -> std::io::Result<Self> {
+        let (output, texts) = channel();
+        std::thread::Builder::new()
+            .name("output".to_owned())
+            .spawn(move || write_all(&mut screen, &texts))?;
         let shared = Arc::new(Mutex::new(Shared {
             output,
             columns,
@@ -161,11 +179,33 @@ impl Shared {
     }
 
     fn write(&mut self, text: &str) {
-        // A reader that went away shows in the input, which ends; there is nobody to tell.
-        let _written = self
-            .output
-            .write_all(text.as_bytes())
-            .and_then(|()| self.output.flush());
+        // The writing thread ends only with this prompter.
+        let _sent = self.output.send(Output::Text(text.to_owned()));
+    }
+}
+
+fn write_all(screen: &mut Box<dyn Write + Send>, texts: &Receiver<Output>) {
+    while let Ok(output) = texts.recv() {
+        match output {
+            // A reader that went away shows in the input, which ends; there is nobody to tell.
+            Output::Text(text) => {
+                let _written = screen
+                    .write_all(text.as_bytes())
+                    .and_then(|()| screen.flush());
+            }
+            Output::Flushed(done) => {
+                let _told = done.send(());
+            }
+        }
+    }
+}
+
+impl Drop for SelectPrompter {
+    fn drop(&mut self) {
+        // The last words should be read, but a paused terminal must not keep the process.
+        let (done, flushed) = channel();
+        let _sent = lock(&self.shared).output.send(Output::Flushed(done));
+        let _flushed = flushed.recv_timeout(LAST_WORDS);
     }
 }
 
@@ -303,6 +343,7 @@ mod tests {
             prompter.show(shown(id));
             events.push(receiver.blocking_recv().unwrap());
         }
+        drop(prompter);
         (events, screen.text())
     }
 

@@ -11,10 +11,12 @@
 //! Policy answers at once, whatever is on screen. Work comes in slices of a few milliseconds, so that ten thousand waiting
 //! requests delay neither a heartbeat nor a key.
 
+mod core;
 mod event;
 mod queue;
 mod run;
 mod state;
+mod wake;
 
 pub use event::{
     Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, RelayOutcome, Shown,

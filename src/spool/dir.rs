@@ -276,14 +276,16 @@ impl Dir {
         bytes: &[u8],
         replace: Replace,
     ) -> io::Result<PublishOutcome> {
-        self.publish_with(name, replace, |file| file.write_all(bytes))
+        self.publish_into(self, name, replace, |file| file.write_all(bytes))
     }
 
-    /// Lets `write` fill a temporary file beside `name`, and renames it to `name`.
+    /// Lets `write` fill a temporary file in this directory, and renames it to `name` in `to`, which must lie on the same file
+    /// system.
     ///
     /// Nothing is synced: whatever this writes can be made again from what is on disk.
-    pub(crate) fn publish_with(
+    pub(crate) fn publish_into(
         &self,
+        to: &Self,
         name: &str,
         replace: Replace,
         write: impl FnOnce(&mut File) -> io::Result<()>,
@@ -310,9 +312,9 @@ impl Dir {
             let from = temp.path().file_name().unwrap_or_default();
             match replace {
                 Replace::Always => {
-                    rustix::fs::renameat(&self.fd, from, &self.fd, name).map(|()| Renamed::Yes)
+                    rustix::fs::renameat(&self.fd, from, &to.fd, name).map(|()| Renamed::Yes)
                 }
-                Replace::Never => rename_without_replacing(&self.fd, from, name),
+                Replace::Never => rename_without_replacing(&self.fd, from, &to.fd, name),
             }
         };
         match renamed {
@@ -409,11 +411,16 @@ enum Renamed {
 }
 
 /// One rename that fails where the name is taken. Some file systems (NFS, some FUSE) cannot do that; a hard link can.
-fn rename_without_replacing(dir: &OwnedFd, from: &OsStr, to: &str) -> Result<Renamed, Errno> {
-    match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+fn rename_without_replacing(
+    dir: &OwnedFd,
+    from: &OsStr,
+    to_dir: &OwnedFd,
+    to: &str,
+) -> Result<Renamed, Errno> {
+    match rustix::fs::renameat_with(dir, from, to_dir, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(Renamed::Yes),
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            rustix::fs::linkat(dir, from, dir, to, AtFlags::empty()).map(|()| Renamed::ByLink)
+            rustix::fs::linkat(dir, from, to_dir, to, AtFlags::empty()).map(|()| Renamed::ByLink)
         }
         Err(error) => Err(error),
     }

@@ -387,7 +387,7 @@ impl Inbox {
     }
 
     /// Stops keeping the directory alive, and removes what is empty.
-    pub fn close(self) -> Result<(), SpoolError> {
+    pub fn close(&self) -> Result<(), SpoolError> {
         let _removal = self
             .requests
             .remove(KEEP)

@@ -35,7 +35,7 @@ pub use inbox::{
 pub use inspect::{HeartbeatView, RequestView, SessionView};
 pub use lock::{LockOutcome, LockState, Owner, ServingLock};
 pub use operator::{OperatorFile, list_operator_files, path_spellings, read_operator_file};
-pub use outbox::{Consumed, Held, Outbox, Submission, SubmitOutcome};
+pub use outbox::{Consumed, Freshness, Held, Outbox, Submission, SubmitOutcome};
 pub use root::Missing;
 pub use watch::{OnWake, Wake, Watch, WatchError, WatchId};
 

@@ -51,6 +51,15 @@ pub enum SubmitOutcome {
     IdTaken,
 }
 
+/// How far a look goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// Into the directory that is open.
+    ByHandle,
+    /// Into the one that the path leads to now, if the open one has been removed.
+    ByPath,
+}
+
 /// What looking for a response gave.
 #[derive(Debug)]
 #[must_use]
@@ -146,6 +155,9 @@ impl Outbox {
     }
 
     /// Writes a request. `bytes` makes its content, told whether the file is locked.
+    ///
+    /// The temporary file lies in the session's directory, beside `requests/`: a watch on `requests/` then sees one event, the
+    /// request as it appears.
     pub fn submit<B: AsRef<[u8]>>(
         &mut self,
         id: &RequestId,
@@ -158,16 +170,19 @@ impl Outbox {
             if dirs.responses.stat(&name)?.is_some() {
                 return Ok(None);
             }
-            let published = dirs.requests.publish_with(&name, Replace::Never, |file| {
-                // Locked before the file has its name, so that nobody ever sees it unlocked.
-                let held = match lock::lock_exclusive(file) {
-                    Attempt::Locked => Held::Locked,
-                    Attempt::Busy | Attempt::Unsupported | Attempt::Failed(_) => Held::Unlocked,
-                };
-                file.write_all(bytes(held)?.as_ref())
-            })?;
-            // Nothing can be made in a directory that has been removed, so it was there until now, and with the file in it
-            // nobody can remove it.
+            let published =
+                dirs.session
+                    .publish_into(&dirs.requests, &name, Replace::Never, |file| {
+                        // Locked before the file has its name, so that nobody ever sees it unlocked.
+                        let held = match lock::lock_exclusive(file) {
+                            Attempt::Locked => Held::Locked,
+                            Attempt::Busy | Attempt::Unsupported | Attempt::Failed(_) => {
+                                Held::Unlocked
+                            }
+                        };
+                        file.write_all(bytes(held)?.as_ref())
+                    })?;
+            // Nothing can be renamed into a directory that has been removed: then all of it is tried again.
             Ok(Some(published))
         });
         Ok(match written.context("write the request", &path)? {
@@ -188,10 +203,10 @@ impl Outbox {
     }
 
     /// Looks for the response to a request.
-    pub fn look(&mut self, id: &RequestId) -> Result<Consumed, SpoolError> {
+    pub fn look(&mut self, id: &RequestId, freshness: Freshness) -> Result<Consumed, SpoolError> {
         let name = id.file_name();
         let path = self.spool.response_path(&self.session, &name);
-        match self.read_response(&name) {
+        match self.read_response(&name, freshness) {
             FileRead::Missing => Ok(Consumed::NotYet),
             FileRead::Content { bytes, stamp } => Ok(Consumed::Bytes(bytes, stamp)),
             FileRead::Refused(refusal) => Ok(Consumed::Unreadable(refusal.to_string())),
@@ -203,11 +218,13 @@ impl Outbox {
         }
     }
 
-    fn read_response(&mut self, name: &str) -> FileRead {
+    fn read_response(&mut self, name: &str, freshness: Freshness) -> FileRead {
         match self.dirs() {
             Ok(dirs) => match dirs.responses.read(name, MAX_RESPONSE_BYTES) {
                 // The handle may be of a directory that was removed and made again; the path decides.
-                FileRead::Missing if dirs.responses.is_removed() => {
+                FileRead::Missing
+                    if freshness == Freshness::ByPath && dirs.responses.is_removed() =>
+                {
                     self.dirs = None;
                     match self.dirs() {
                         Ok(dirs) => dirs.responses.read(name, MAX_RESPONSE_BYTES),

@@ -1,0 +1,424 @@
+//! What performs effects: files, log, prompter. It decides nothing; the pure step does.
+//!
+//! It is used by the loop and, so that an answer that policy can give needs no second thread to wake up, by the watcher's own
+//! thread: whichever comes first works, a slice at a time, and the other one looks after what is left.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::event::{Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
+use super::state::State;
+use super::wake::{Closed, Woken};
+use crate::ask::describe;
+use crate::audit::{AuditError, Entry, ReviewLog};
+use crate::clock::{self, Moment};
+use crate::process;
+use crate::prompt::{PersonEvent, Prompter};
+use crate::spool::{
+    AnswerOutcome, Effort, HeartbeatFile, Inbox, LivenessProbe, RequesterLife, Scan, ServingLock,
+    SpoolError, Unchanged,
+};
+use crate::wire::{
+    Decision, ForwardedPermissionResponse, Heartbeat, HeartbeatRelay, Liveness, RequestId,
+    ResponseRelay, SessionId,
+};
+
+/// How long work goes on before other inputs get their turn.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// What only the loop can do, for it needs the runtime or the watcher's thread.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// Pass an ask on.
+    Relay(Box<Relay>),
+    /// Stop waiting for the parent's answer to it.
+    CancelRelay(RequestId),
+    /// Watch the directory anew.
+    Rearm,
+}
+
+/// A served session's files, log and prompter, around its state.
+pub(super) struct Core {
+    pub(super) inbox: Inbox,
+    pub(super) heartbeat: HeartbeatFile,
+    pub(super) lock: Option<ServingLock>,
+    pub(super) state: State,
+    pub(super) log: Arc<ReviewLog>,
+    pub(super) log_failed: bool,
+    pub(super) woken: Arc<Woken>,
+    pub(super) prompter: Option<Box<dyn Prompter>>,
+    pub(super) parent: Option<LivenessProbe>,
+    pub(super) work: VecDeque<Effect>,
+    pub(super) errands: Vec<Errand>,
+    pub(super) mode: &'static str,
+    pub(super) agent: String,
+    pub(super) session: SessionId,
+    pub(super) require_audit: bool,
+    pub(super) finished: bool,
+}
+
+/// Whether anything is left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Rest {
+    /// Nothing: nobody needs to be woken.
+    Nothing,
+    /// Work, an errand, or something that is open and has a time of its own.
+    Some,
+}
+
+impl Core {
+    /// Steps the state, and puts its effects behind those that are there.
+    pub(super) fn dispatch(&mut self, now: Moment, event: Event) {
+        self.work.extend(self.state.step(now, event));
+    }
+
+    /// As [`Core::dispatch`], but before those that are there.
+    fn dispatch_first(&mut self, now: Moment, event: Event) {
+        for effect in self.state.step(now, event).into_iter().rev() {
+            self.work.push_front(effect);
+        }
+    }
+
+    pub(super) fn person_event(&mut self, event: PersonEvent) {
+        let now = clock::now();
+        match event {
+            // A person's answer goes before everything that waits.
+            PersonEvent::Chosen {
+                id,
+                digest,
+                choice,
+                by,
+            } => {
+                self.dispatch_first(
+                    now,
+                    Event::Chosen {
+                        id,
+                        digest,
+                        choice,
+                        by,
+                    },
+                );
+            }
+            PersonEvent::Gone => self.dispatch(now, Event::PersonGone),
+        }
+    }
+
+    /// Looks at what the watch said.
+    pub(super) fn wake(&mut self, now: Moment) {
+        let news = self.woken.take();
+        match news.closed {
+            Closed::None => {}
+            Closed::These(ids) => ids
+                .into_iter()
+                .for_each(|id| self.dispatch(now, Event::Closed(id))),
+            Closed::Any => {
+                for id in self.state.held_ids() {
+                    self.dispatch(now, Event::Closed(id));
+                }
+            }
+        }
+        if news.changed || (news.removed && self.state.waiting() > 0) {
+            self.scan(now, Effort::Full);
+        }
+    }
+
+    /// What the watcher's own thread does on a wake: looks, and works one slice.
+    pub(super) fn serve_wake(&mut self) -> Rest {
+        if self.woken.is_lost() {
+            return Rest::Some;
+        }
+        self.wake(clock::now());
+        self.work_a_slice();
+        if self.work.is_empty()
+            && self.errands.is_empty()
+            && !self.state.has_open()
+            && !self.finished
+        {
+            Rest::Nothing
+        } else {
+            Rest::Some
+        }
+    }
+
+    /// Works until nothing is left or the slice is over.
+    pub(super) fn work_a_slice(&mut self) {
+        if !self.work.is_empty() {
+            // What is opened in this slice may be closed before it ends.
+            self.woken.set_open(true);
+            let until = clock::now().after(SLICE);
+            let mut done = 0_u32;
+            while let Some(effect) = self.work.pop_front() {
+                self.perform(effect);
+                done += 1;
+                if done.is_multiple_of(8) && clock::now() >= until {
+                    break;
+                }
+            }
+        }
+        self.woken.set_open(self.state.has_open());
+    }
+
+    /// Looks which requests are there. What fails now is tried again with the next poll.
+    pub(super) fn scan(&mut self, now: Moment, effort: Effort) {
+        match self.inbox.scan(effort) {
+            Ok(Scan::Unchanged) => {}
+            Ok(Scan::Listed(candidates)) => self.dispatch(now, Event::Listed(candidates)),
+            Ok(Scan::Replaced) => self.errands.push(Errand::Rearm),
+            // A full table of descriptors, a mount that hangs.
+            Err(error) => self.warn(&error),
+        }
+    }
+
+    /// Opens the directories anew, after they were removed or replaced.
+    pub(super) fn reopen(&mut self) {
+        match self.inbox.reopen() {
+            Ok(()) => {
+                self.woken.forget_proof();
+                self.scan(clock::now(), Effort::Full);
+            }
+            Err(error) => self.warn(&error),
+        }
+    }
+
+    pub(super) fn warn(&mut self, error: &SpoolError) {
+        self.record(&[warning(&describe(error))]);
+    }
+
+    pub(super) fn beat(&mut self, now: Moment) {
+        let record = Heartbeat {
+            session_id: self.session.as_str().to_owned(),
+            pid: process::own_pid(),
+            updated_at_ms: clock::wall_ms(),
+            relay: Some(HeartbeatRelay {
+                held: self.lock.is_some(),
+                public_key: None,
+                process: process::own_mark().clone(),
+                queued: u64::try_from(self.state.waiting()).ok(),
+                mode: Some(self.mode.to_owned()),
+                agent: Some(self.agent.clone()),
+            }),
+        };
+        let Ok(bytes) = record.to_json() else { return };
+        match self.heartbeat.publish(&bytes) {
+            Ok(stamp) => {
+                self.state.set_file_clock(FileClock {
+                    at: now,
+                    mtime_ns: stamp.mtime_ns,
+                });
+            }
+            // A full disk must not end the session: what policy allows may still be answered, and the next beat may work.
+            Err(error) => {
+                self.warn(&error);
+            }
+        }
+    }
+
+    pub(super) fn look_at_parent(&mut self, now: Moment) {
+        let Some(probe) = &mut self.parent else {
+            return;
+        };
+        let serving = probe.look(now).liveness == Liveness::Alive;
+        let life = if serving {
+            ParentLife::Serving
+        } else {
+            ParentLife::NotServing
+        };
+        self.dispatch(now, Event::Parent(life));
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Read(candidate) => {
+                let (read, life) = self.inbox.read(&candidate.name);
+                // An answer follows its request at once, before the next file is read.
+                self.dispatch_first(clock::now(), Event::Read(candidate, read, life));
+            }
+            Effect::Answer(answer) => self.answer(*answer),
+            Effect::Log(entry) => drop(self.record(&[entry])),
+            Effect::CheckLife(id) => {
+                let life = self.inbox.requester_life(&id);
+                self.dispatch(clock::now(), Event::Life(id, life));
+            }
+            Effect::Remove(id) => {
+                if let Err(error) = self.inbox.remove_request(&id) {
+                    self.warn(&error);
+                }
+            }
+            Effect::SetAside {
+                candidate,
+                reason,
+                answer,
+            } => {
+                if let (Some(id), Some(decision)) = (&candidate.id, answer) {
+                    self.answer_unusable(id, decision);
+                }
+                if let Err(error) =
+                    self.inbox
+                        .quarantine(&candidate.name, &reason, clock::wall_ms())
+                {
+                    self.warn(&error);
+                    self.dispatch(clock::now(), Event::Stuck(candidate));
+                }
+            }
+            Effect::Show(shown) => {
+                if let Some(prompter) = &mut self.prompter {
+                    prompter.show(*shown);
+                }
+            }
+            Effect::Withdraw { id, why } => {
+                if let Some(prompter) = &mut self.prompter {
+                    prompter.withdraw(&id, &why);
+                }
+            }
+            Effect::Relay(relay) => self.errands.push(Errand::Relay(relay)),
+            Effect::CancelRelay(id) => self.errands.push(Errand::CancelRelay(id)),
+            Effect::Finished => self.finished = true,
+        }
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        let id = answer.id.clone();
+        let delivery = self.deliver(answer);
+        self.dispatch(clock::now(), Event::Answered(id, delivery));
+    }
+
+    fn deliver(&mut self, mut answer: Answer) -> Delivery {
+        if answer.care == Care::Person {
+            match self.inbox.requester_life(&answer.id) {
+                RequesterLife::Gone if self.state.is_held(&answer.id) => {
+                    return Delivery::RequesterGone;
+                }
+                RequesterLife::RequestGone => return Delivery::Unclaimed,
+                RequesterLife::Gone | RequesterLife::Waiting | RequesterLife::Unknown => {}
+            }
+            match self.inbox.is_unchanged(&answer.id, answer.stamp) {
+                Ok(Unchanged::Same) => {}
+                Ok(Unchanged::Changed) => return Delivery::RequestChanged,
+                Ok(Unchanged::Gone) => return Delivery::Unclaimed,
+                Err(error) => return Delivery::Failed(describe(&error)),
+            }
+        }
+        let recorded = self.record(&answer.entries);
+        if !recorded && self.require_audit {
+            answer.decision = Decision::unavailable(
+                "the decision could not be recorded, and this session decides nothing unrecorded",
+            );
+        }
+        let response = self.response(&answer);
+        let Ok(bytes) = response.to_json() else {
+            return Delivery::Failed("the response cannot be written as JSON".to_owned());
+        };
+        match self.inbox.answer(&answer.id, Some(answer.stamp), &bytes) {
+            Ok(AnswerOutcome::Delivered) => Delivery::Delivered,
+            Ok(AnswerOutcome::Unclaimed) => Delivery::Unclaimed,
+            Ok(AnswerOutcome::RequestChanged) => Delivery::RequestChanged,
+            Ok(AnswerOutcome::AlreadyThere(found)) => {
+                self.already_there(&answer, &response, &found)
+            }
+            Err(error) => Delivery::Failed(describe(&error)),
+        }
+    }
+
+    /// A response lies there already. If it is an answer of this session to these bytes, it stands: nobody is answered twice.
+    /// Anything else was put there by somebody who may not answer, and makes room.
+    fn already_there(
+        &mut self,
+        answer: &Answer,
+        response: &ForwardedPermissionResponse,
+        found: &[u8],
+    ) -> Delivery {
+        let ours = ForwardedPermissionResponse::from_json(found).is_ok_and(|found| {
+            found.responder_session_id == response.responder_session_id
+                && found.relay.and_then(|relay| relay.request_digest) == Some(answer.digest)
+        });
+        if ours {
+            return Delivery::AlreadyAnswered;
+        }
+        let reason = "this session did not write it";
+        self.record(&[Entry::new("forwarded_permission.response_refused")
+            .with("requestId", answer.id.as_str())
+            .with("targetSessionId", self.session.as_str())
+            .with("reason", reason)]);
+        match self
+            .inbox
+            .quarantine_response(&answer.id, reason, clock::wall_ms())
+        {
+            Ok(_) => Delivery::Failed("a foreign response was in the way".to_owned()),
+            Err(error) => Delivery::Failed(describe(&error)),
+        }
+    }
+
+    fn response(&self, answer: &Answer) -> ForwardedPermissionResponse {
+        ForwardedPermissionResponse {
+            state: answer.decision.state,
+            denial_reason: answer.decision.denial_reason.clone(),
+            responder_session_id: self.session.as_str().to_owned(),
+            responded_at_ms: Some(clock::wall_ms()),
+            decided_by: Some(answer.decision.decided_by.clone()),
+            width: answer.decision.width,
+            relay: Some(ResponseRelay {
+                request_digest: Some(answer.digest),
+                operator: None,
+            }),
+        }
+    }
+
+    /// Tells whoever waits for an unusable request that nothing will come of it. There is no digest to bind it to, and a
+    /// denial needs none.
+    fn answer_unusable(&mut self, id: &RequestId, decision: Decision) {
+        let response = ForwardedPermissionResponse {
+            state: decision.state,
+            denial_reason: decision.denial_reason,
+            responder_session_id: self.session.as_str().to_owned(),
+            responded_at_ms: Some(clock::wall_ms()),
+            decided_by: Some(decision.decided_by),
+            width: decision.width,
+            relay: Some(ResponseRelay::default()),
+        };
+        let published = match response.to_json() {
+            Ok(bytes) => self
+                .inbox
+                .publish_denial(id, &bytes)
+                .map_err(|error| describe(&error)),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(cause) = published {
+            self.record(&[warning(&cause)]);
+        }
+    }
+
+    /// Writes to the review log. Tells whether it worked; that it did not is said once.
+    pub(super) fn record(&mut self, entries: &[Entry]) -> bool {
+        if entries.is_empty() {
+            return true;
+        }
+        match self.log.append_all(clock::wall_ms(), entries) {
+            Ok(()) => true,
+            Err(error) => {
+                if !self.log_failed {
+                    self.log_failed = true;
+                    self.notice_log_failure(&error);
+                }
+                false
+            }
+        }
+    }
+
+    fn notice_log_failure(&mut self, error: &AuditError) {
+        let text = format!("the review log cannot be written: {}", describe(error));
+        self.notice(&text);
+    }
+
+    pub(super) fn notice(&mut self, text: &str) {
+        if let Some(prompter) = &mut self.prompter {
+            prompter.notice(&crate::presentation::text::visible(text));
+        }
+    }
+}
+
+/// An entry about something that does not stop the session.
+pub(super) fn warning(message: &str) -> Entry {
+    Entry::new("permission_forwarding.warning").with("message", message)
+}
