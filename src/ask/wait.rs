@@ -114,12 +114,13 @@ impl Shared {
                 outbox.refresh();
             }
         }
+        // Right after the request was written the open directory is the one; later a clean-up may have replaced it.
         outbox.look(
             id,
-            if why == Look::Poll {
-                Freshness::ByPath
-            } else {
+            if why == Look::First {
                 Freshness::ByHandle
+            } else {
+                Freshness::ByPath
             },
         )
     }
@@ -128,7 +129,9 @@ impl Shared {
 /// Why a requester looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// It was woken, or has just asked, or is about to give up.
+    /// It has just asked.
+    First,
+    /// It was woken.
     Now,
     /// Time has passed.
     Poll,
@@ -292,11 +295,11 @@ async fn wait(
         heartbeats,
     );
     let woken = watch_request(shared, open);
-    let mut why = Look::Now;
+    let mut why = Look::First;
     loop {
         let now = clock::now();
         let due = state.due(now);
-        let seen = if why == Look::Now || due.response {
+        let seen = if why != Look::Poll || due.response {
             match shared.look(&id, why, now) {
                 Ok(Consumed::NotYet) => Seen::Nothing,
                 Ok(Consumed::Bytes(bytes, _)) => Seen::from_bytes(&bytes, expected),

@@ -194,6 +194,27 @@ impl Dir {
         Err(Errno::NOENT.into())
     }
 
+    /// Makes a directory that must not be there yet.
+    pub(crate) fn make_dir(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::mkdirat(&self.fd, name, DIR_MODE)?)
+    }
+
+    /// Gives a directory in this one another name, which must be free.
+    pub(crate) fn rename_dir(&self, from: &str, to: &str) -> io::Result<()> {
+        match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
+            // A plain rename replaces an empty directory only, which is as good as none.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// The same directory, under the path that it has now.
+    pub(crate) fn at(self, path: PathBuf) -> Self {
+        Self { path, ..self }
+    }
+
     /// Removes an empty directory.
     pub(crate) fn remove_dir(&self, name: &str) -> io::Result<DirRemoval> {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR) {

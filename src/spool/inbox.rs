@@ -15,13 +15,11 @@ use super::dir::{
 use super::lock::{self, LockState};
 use super::watch::PROBE_PREFIX;
 use super::{
-    Events, IoContext as _, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup, quarantine,
+    Events, IoContext as _, KEEP, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup,
+    quarantine,
 };
 use crate::clock;
 use crate::wire::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, RequestId, SessionId};
-
-/// Keeps `requests/` from being empty. No reader looks at a name that does not end in `.json`.
-const KEEP: &str = ".askrelay-keep";
 
 /// A directory's time moves in steps of the kernel's clock. Only a change this much older than the scan is certain to have
 /// been seen by it.

@@ -183,6 +183,8 @@ const SERVING: &str = "serving";
 const QUARANTINE: &str = "quarantine";
 const REQUESTS: &str = "requests";
 const RESPONSES: &str = "responses";
+/// Keeps `requests/` from being empty while it is served. No reader looks at a name that does not end in `.json`.
+const KEEP: &str = ".askrelay-keep";
 
 /// Whether changes that another machine or mount makes raise events here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

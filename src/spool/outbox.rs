@@ -6,12 +6,15 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cleanup::Emptied;
 use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, Replace};
 use super::lock::{self, Attempt};
 use super::watch::PROBE_PREFIX;
-use super::{Events, IoContext as _, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup};
+use super::{
+    Events, IoContext as _, KEEP, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup,
+};
 use crate::wire::{MAX_RESPONSE_BYTES, RequestId, SessionId};
 
 /// How often a lost race with somebody's clean-up is taken up again at once. Whoever calls tries again a little later.
@@ -49,6 +52,12 @@ pub enum SubmitOutcome {
     Written(Submission),
     /// A request or a response of this id lies there already: another id is needed.
     IdTaken,
+}
+
+/// A number that this process has not used yet.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// How far a look goes.
@@ -154,10 +163,56 @@ impl Outbox {
         }
     }
 
+    /// Opens the directories so that no clean-up can remove `requests/`: where it is missing it appears, in one step, with a file
+    /// in it. Gives that file's name.
+    fn pinned_dirs(&mut self) -> io::Result<String> {
+        let pin = format!(".pin-{}-{}.tmp", crate::process::own_pid(), next_number());
+        let session = self
+            .spool
+            .root
+            .ensure_dir(SESSIONS)?
+            .ensure_dir(&self.name)?;
+        // Made in this order, the first thing in the session's directory is also what keeps it from being removed.
+        session.make_dir(&pin)?;
+        let staged = session.open_dir(&pin)?.ok_or(io::ErrorKind::NotFound)?;
+        let moved = staged
+            .publish(&pin, b"", Replace::Always)
+            .and_then(|_| session.rename_dir(&pin, REQUESTS));
+        let requests = match moved {
+            Ok(()) => staged.at(session.path().join(REQUESTS)),
+            Err(error) => {
+                let _removed = staged.remove(&pin).and_then(|_| session.remove_dir(&pin));
+                // Somebody else made it meanwhile: then the file is put into that one, if it is quick enough.
+                if error.kind() != io::ErrorKind::AlreadyExists
+                    && error.kind() != io::ErrorKind::DirectoryNotEmpty
+                {
+                    return Err(error);
+                }
+                let requests = session.open_dir(REQUESTS)?.ok_or(io::ErrorKind::NotFound)?;
+                let _pinned = requests.publish(&pin, b"", Replace::Always)?;
+                requests
+            }
+        };
+        let responses = session.ensure_dir(RESPONSES)?;
+        self.dirs = Some(Dirs {
+            session,
+            requests,
+            responses,
+        });
+        Ok(pin)
+    }
+
+    fn unpin(&self, pin: &str) {
+        if let Some(dirs) = &self.dirs {
+            // A leftover is a temporary file like any other.
+            let _removed = dirs.requests.remove(pin);
+        }
+    }
+
     /// Writes a request. `bytes` makes its content, told whether the file is locked.
     ///
-    /// The temporary file lies in the session's directory, beside `requests/`: a watch on `requests/` then sees one event, the
-    /// request as it appears.
+    /// Where a server keeps `requests/` alive, the temporary file lies beside that directory: a watch on it then sees one event,
+    /// the request as it appears. Elsewhere it lies inside, and keeps clean-ups from removing the directory.
     pub fn submit<B: AsRef<[u8]>>(
         &mut self,
         id: &RequestId,
@@ -165,26 +220,37 @@ impl Outbox {
     ) -> Result<SubmitOutcome, SpoolError> {
         let name = id.file_name();
         let path = self.spool.request_path(&self.session, &name);
-        let written = self.with_dirs(|dirs| {
+        let mut write = |dirs: &Dirs| {
             // An answer that lies there already was given to somebody else's bytes, or by somebody else.
             if dirs.responses.stat(&name)?.is_some() {
                 return Ok(None);
             }
-            let published =
-                dirs.session
-                    .publish_into(&dirs.requests, &name, Replace::Never, |file| {
-                        // Locked before the file has its name, so that nobody ever sees it unlocked.
-                        let held = match lock::lock_exclusive(file) {
-                            Attempt::Locked => Held::Locked,
-                            Attempt::Busy | Attempt::Unsupported | Attempt::Failed(_) => {
-                                Held::Unlocked
-                            }
-                        };
-                        file.write_all(bytes(held)?.as_ref())
-                    })?;
-            // Nothing can be renamed into a directory that has been removed: then all of it is tried again.
+            let kept = dirs.requests.stat(KEEP)?.is_some();
+            let beside = if kept { &dirs.session } else { &dirs.requests };
+            let published = beside.publish_into(&dirs.requests, &name, Replace::Never, |file| {
+                // Locked before the file has its name, so that nobody ever sees it unlocked.
+                let held = match lock::lock_exclusive(file) {
+                    Attempt::Locked => Held::Locked,
+                    Attempt::Busy | Attempt::Unsupported | Attempt::Failed(_) => Held::Unlocked,
+                };
+                file.write_all(bytes(held)?.as_ref())
+            })?;
             Ok(Some(published))
-        });
+        };
+        let mut written = self.dirs().and_then(&mut write);
+        let mut tries = 0;
+        while matches!(&written, Err(error) if error.kind() == io::ErrorKind::NotFound)
+            && tries < TRIES
+        {
+            tries += 1;
+            // A clean-up was faster: now the directory comes with something in it.
+            self.dirs = None;
+            written = self.pinned_dirs().and_then(|pin| {
+                let written = self.dirs().and_then(&mut write);
+                self.unpin(&pin);
+                written
+            });
+        }
         Ok(match written.context("write the request", &path)? {
             None | Some(PublishOutcome::AlreadyThere) => SubmitOutcome::IdTaken,
             Some(PublishOutcome::Published(published)) => SubmitOutcome::Written(Submission {
