@@ -13,6 +13,9 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
 use super::dir::is_accepted_owner;
 use super::{IoContext as _, SpoolError};
 
@@ -28,10 +31,18 @@ pub enum OperatorFile {
 
 /// Reads an operator's file of at most `limit` bytes.
 pub fn read_operator_file(path: &Path, limit: usize) -> Result<OperatorFile, SpoolError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OperatorFile::Missing),
-        Err(error) => return Err(error).context("open", path),
+    // Non-blocking, for a named pipe in its place would otherwise hold this process until somebody writes.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT) => return Ok(OperatorFile::Missing),
+        // A socket cannot be opened at all.
+        Err(Errno::NXIO) => {
+            return Err(SpoolError::NotAFile {
+                path: path.to_owned(),
+            });
+        }
+        Err(error) => return Err(io::Error::from(error)).context("open", path),
     };
     let facts = file.metadata().context("look at", path)?;
     if !facts.is_file() {

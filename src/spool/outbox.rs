@@ -279,8 +279,11 @@ impl Outbox {
 
     /// Removes the response, the request, and what is empty then: the order in which an answer is consumed.
     pub fn finish(&mut self, submission: Submission) -> Result<(), SpoolError> {
-        let _removal = self.refuse(submission.id())?;
-        self.withdraw(submission)
+        let refused = self.refuse(submission.id());
+        // The request goes in any case: it is settled, whatever lies at the place of the response.
+        let withdrawn = self.withdraw(submission);
+        let _removal = refused?;
+        withdrawn
     }
 
     /// Removes the request and what is empty then.
