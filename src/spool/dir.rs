@@ -248,7 +248,10 @@ impl Dir {
             Ok(Opened::Refused(refusal)) => (FileRead::Refused(refusal), None),
             Err(error) => (FileRead::Failed(error), None),
             Ok(Opened::File(mut file)) => match read_checked(&mut file, limit) {
-                Ok(read) => (read, Some(file)),
+                Ok(read) => {
+                    self.done("read", name.as_bytes());
+                    (read, Some(file))
+                }
                 Err(error) => (FileRead::Failed(error), None),
             },
         }
@@ -308,6 +311,7 @@ impl Dir {
                 )?))
             })?;
         write(temp.as_file_mut())?;
+        self.done("written", name.as_bytes());
         let renamed = {
             let from = temp.path().file_name().unwrap_or_default();
             match replace {
@@ -317,6 +321,9 @@ impl Dir {
                 Replace::Never => rename_without_replacing(&self.fd, from, &to.fd, name),
             }
         };
+        if renamed.is_ok() {
+            self.done("renamed", name.as_bytes());
+        }
         match renamed {
             Ok(Renamed::Yes) => {
                 temp.disable_cleanup(true);
@@ -336,7 +343,10 @@ impl Dir {
     /// Removes a file.
     pub(crate) fn remove(&self, name: &str) -> io::Result<Removal> {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
-            Ok(()) => Ok(Removal::Removed),
+            Ok(()) => {
+                self.done("removed", name.as_bytes());
+                Ok(Removal::Removed)
+            }
             Err(Errno::NOENT) => Ok(Removal::AlreadyGone),
             Err(error) => Err(error.into()),
         }
@@ -351,7 +361,10 @@ impl Dir {
     ) -> io::Result<MoveOutcome> {
         let new_name = CString::new(new_name).map_err(io::Error::other)?;
         match rustix::fs::renameat_with(&self.fd, name, &to.fd, &new_name, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(MoveOutcome::Moved),
+            Ok(()) => {
+                self.done("moved", name.to_bytes());
+                Ok(MoveOutcome::Moved)
+            }
             Err(Errno::NOENT) => Ok(MoveOutcome::Gone),
             Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(MoveOutcome::NameTaken),
             Err(Errno::INVAL | Errno::NOSYS) => {
@@ -364,6 +377,19 @@ impl Dir {
             Err(error) => Err(error.into()),
         }
     }
+
+    /// A step that a test may end this process at.
+    #[cfg(debug_assertions)]
+    fn done(&self, what: &str, name: &[u8]) {
+        super::fault::at_file(&self.path, name, what);
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[expect(
+        clippy::unused_self,
+        reason = "the same as in a debug build, but nothing"
+    )]
+    fn done(&self, _what: &str, _name: &[u8]) {}
 
     /// Opens a file for locking, making it where it is missing. It is never truncated and never unlinked.
     pub(crate) fn open_lock(&self, name: &str) -> io::Result<File> {

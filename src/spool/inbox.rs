@@ -160,9 +160,7 @@ impl Inbox {
     }
 
     fn keep_alive(&self) -> Result<(), SpoolError> {
-        match self
-            .requests
-            .publish(KEEP, b"", Replace::Always)
+        match quarantine::publish_over(&self.spool, &self.requests, KEEP, b"")
             .context("write", self.requests.path_of(KEEP))?
         {
             PublishOutcome::Published(_) | PublishOutcome::AlreadyThere => Ok(()),
@@ -175,7 +173,7 @@ impl Inbox {
     pub fn touch(&self) -> Result<FileStamp, SpoolError> {
         let name = format!("{PROBE_PREFIX}{}.tmp", crate::process::own_pid());
         let path = self.requests.path_of(&name);
-        let made = self.requests.publish(&name, b"", Replace::Always);
+        let made = quarantine::publish_over(&self.spool, &self.requests, &name, b"");
         let stamp = match made.context("write", &path)? {
             PublishOutcome::Published(published) => {
                 FileStamp::of_file(&published.file).context("look at", &path)?
@@ -348,6 +346,23 @@ impl Inbox {
         }
     }
 
+    /// The ids of all responses that lie there.
+    pub fn responses(&self) -> Result<Vec<RequestId>, SpoolError> {
+        let mut ids = Vec::new();
+        self.responses
+            .each_name(|name| ids.extend(text_of(name).and_then(RequestId::from_file_name)))
+            .context("list", self.responses.path())?;
+        Ok(ids)
+    }
+
+    /// Bytes of the response that lies there for a request; `None` where there is none that can be read.
+    pub fn response(&self, id: &RequestId) -> Option<Vec<u8>> {
+        match self.responses.read(&id.file_name(), MAX_RESPONSE_BYTES) {
+            FileRead::Content { bytes, .. } => Some(bytes),
+            FileRead::Missing | FileRead::Refused(_) | FileRead::Failed(_) => None,
+        }
+    }
+
     /// Publishes a denial for a request that is moved aside next. A response that lies there already stays.
     pub fn publish_denial(&mut self, id: &RequestId, response: &[u8]) -> Result<(), SpoolError> {
         match self.publish_response(&id.file_name(), response)? {
@@ -436,9 +451,13 @@ fn open_dirs(spool: &Spool, session: &SessionId, name: &str) -> Result<(Dir, Dir
     // A clean-up may remove each of these right after it was made; a few tries outlast that.
     let mut tries = 0;
     loop {
-        let opened = sessions
-            .ensure_dir(name)
-            .and_then(|dir| Ok((dir.ensure_dir(REQUESTS)?, dir.ensure_dir(RESPONSES)?)));
+        let opened = quarantine::ensure_dir_over(spool, &sessions, name).and_then(|dir| {
+            let requests = quarantine::ensure_dir_over(spool, &dir, REQUESTS)?;
+            Ok((
+                requests,
+                quarantine::ensure_dir_over(spool, &dir, RESPONSES)?,
+            ))
+        });
         match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 8 => tries += 1,
             other => return other.context("create", path),

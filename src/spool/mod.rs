@@ -13,6 +13,8 @@
 
 mod cleanup;
 mod dir;
+#[cfg(debug_assertions)]
+pub mod fault;
 mod heartbeat;
 mod inbox;
 mod inspect;
