@@ -250,7 +250,9 @@ impl Dir {
             Ok(Opened::File(mut file)) => match read_checked(&mut file, limit) {
                 Ok(read) => {
                     self.done("read", name.as_bytes());
-                    (read, Some(file))
+                    // What is refused is not touched any further, not even by a look at its lock.
+                    let file = matches!(read, FileRead::Content { .. }).then_some(file);
+                    (read, file)
                 }
                 Err(error) => (FileRead::Failed(error), None),
             },
@@ -293,6 +295,20 @@ impl Dir {
         replace: Replace,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<PublishOutcome> {
+        self.publish_by(to, name, write, |dir, from| match replace {
+            Replace::Always => rustix::fs::renameat(dir, from, &to.fd, name).map(|()| Renamed::Yes),
+            Replace::Never => rename_without_replacing(dir, from, &to.fd, name),
+        })
+    }
+
+    /// As [`Dir::publish_into`], with the way in which the temporary file gets its name.
+    fn publish_by(
+        &self,
+        to: &Self,
+        name: &str,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+        rename: impl FnOnce(&OwnedFd, &OsStr) -> Result<Renamed, Errno>,
+    ) -> io::Result<PublishOutcome> {
         // The temporary name is unique by `tempfile`, the file itself is made beneath the open handle. Dropped unfinished,
         // it is removed again.
         let mut temp = tempfile::Builder::new()
@@ -311,18 +327,10 @@ impl Dir {
                 )?))
             })?;
         write(temp.as_file_mut())?;
-        self.done("written", name.as_bytes());
-        let renamed = {
-            let from = temp.path().file_name().unwrap_or_default();
-            match replace {
-                Replace::Always => {
-                    rustix::fs::renameat(&self.fd, from, &to.fd, name).map(|()| Renamed::Yes)
-                }
-                Replace::Never => rename_without_replacing(&self.fd, from, &to.fd, name),
-            }
-        };
+        to.done("written", name.as_bytes());
+        let renamed = rename(&self.fd, temp.path().file_name().unwrap_or_default());
         if renamed.is_ok() {
-            self.done("renamed", name.as_bytes());
+            to.done("renamed", name.as_bytes());
         }
         match renamed {
             Ok(Renamed::Yes) => {
@@ -446,10 +454,19 @@ fn rename_without_replacing(
     match rustix::fs::renameat_with(dir, from, to_dir, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(Renamed::Yes),
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            rustix::fs::linkat(dir, from, to_dir, to, AtFlags::empty()).map(|()| Renamed::ByLink)
+            link_without_replacing(dir, from, to_dir, to)
         }
         Err(error) => Err(error),
     }
+}
+
+fn link_without_replacing(
+    dir: &OwnedFd,
+    from: &OsStr,
+    to_dir: &OwnedFd,
+    to: &str,
+) -> Result<Renamed, Errno> {
+    rustix::fs::linkat(dir, from, to_dir, to, AtFlags::empty()).map(|()| Renamed::ByLink)
 }
 
 fn read_checked(file: &mut File, limit: usize) -> io::Result<FileRead> {
@@ -521,3 +538,6 @@ pub(crate) fn text_of(name: &CStr) -> Option<&str> {
 pub(crate) fn os_str_of(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
+
+#[cfg(test)]
+mod tests;

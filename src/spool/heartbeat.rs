@@ -263,3 +263,6 @@ impl LivenessProbe {
 fn is_of_session(record: &Heartbeat, session: &SessionId) -> bool {
     SessionId::parse(&record.session_id).is_ok_and(|id| id == *session)
 }
+
+#[cfg(test)]
+mod tests;

@@ -268,3 +268,6 @@ fn request_view(requests: &Dir, name: &CString) -> Option<RequestView> {
         life,
     })
 }
+
+#[cfg(test)]
+mod tests;

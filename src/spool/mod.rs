@@ -23,6 +23,8 @@ mod operator;
 mod outbox;
 mod quarantine;
 mod root;
+#[cfg(test)]
+mod testing;
 mod watch;
 
 use std::io;

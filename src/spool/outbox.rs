@@ -320,3 +320,6 @@ impl Outbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

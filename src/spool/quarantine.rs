@@ -118,3 +118,6 @@ fn safe_name(name: &CStr) -> String {
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -175,3 +175,6 @@ fn check_on_the_way(path: &Path, stat: &Stat) -> Result<(), SpoolError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -251,3 +251,6 @@ fn named(error: notify::Error, path: &Path) -> WatchError {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;
