@@ -15,7 +15,8 @@ use super::dir::{
 use super::lock::{self, LockState};
 use super::watch::PROBE_PREFIX;
 use super::{
-    Events, IoContext as _, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup, quarantine,
+    Events, IoContext as _, RACES, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup,
+    quarantine,
 };
 use crate::clock;
 use crate::wire::{MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, RequestId, SessionId};
@@ -448,7 +449,7 @@ fn open_dirs(spool: &Spool, session: &SessionId, name: &str) -> Result<(Dir, Dir
         .root
         .ensure_dir(SESSIONS)
         .context("create", spool.path().join(SESSIONS))?;
-    // A clean-up may remove each of these right after it was made; a few tries outlast that.
+    // A clean-up may remove each of these right after it was made.
     let mut tries = 0;
     loop {
         let opened = quarantine::ensure_dir_over(spool, &sessions, name).and_then(|dir| {
@@ -459,7 +460,10 @@ fn open_dirs(spool: &Spool, session: &SessionId, name: &str) -> Result<(Dir, Dir
             ))
         });
         match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 8 => tries += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < RACES => {
+                tries += 1;
+                std::thread::yield_now();
+            }
             other => return other.context("create", path),
         }
     }

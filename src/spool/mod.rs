@@ -181,6 +181,10 @@ impl<T> IoContext<T> for io::Result<T> {
     }
 }
 
+/// How often a race with somebody's clean-up is taken up again. A program that does nothing but clean wins every other time
+/// or so, and a try takes microseconds.
+const RACES: u32 = 500;
+
 /// Names of the fixed directories.
 const SESSIONS: &str = "sessions";
 const SERVING: &str = "serving";

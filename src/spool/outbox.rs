@@ -11,11 +11,10 @@ use super::cleanup::Emptied;
 use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, Replace};
 use super::lock::{self, Attempt};
 use super::watch::PROBE_PREFIX;
-use super::{Events, IoContext as _, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup};
+use super::{
+    Events, IoContext as _, RACES, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup,
+};
 use crate::wire::{MAX_RESPONSE_BYTES, RequestId, SessionId};
-
-/// How often a lost race with somebody's clean-up is taken up again at once. Whoever calls tries again a little later.
-const TRIES: u32 = 64;
 
 /// Another session's directories, as a requester uses them.
 #[derive(Debug)]
@@ -145,9 +144,10 @@ impl Outbox {
         let mut tries = 0;
         loop {
             match self.dirs().and_then(&mut work) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < RACES => {
                     tries += 1;
                     self.dirs = None;
+                    std::thread::yield_now();
                 }
                 other => return other,
             }
