@@ -204,17 +204,20 @@ impl Inbox {
         let before = self.requests.stamp().context("look at", &path)?;
         let began_ns = clock::wall_ns();
         let mut candidates = Vec::new();
-        self.requests
-            .each_name(|name| {
-                if name.to_bytes().ends_with(b".json") {
-                    let id = text_of(name).and_then(RequestId::from_file_name);
-                    candidates.push(Candidate {
-                        name: NameOnDisk(name.to_owned()),
-                        id,
-                    });
-                }
-            })
-            .context("list", &path)?;
+        let listed = self.requests.each_name(|name| {
+            if name.to_bytes().ends_with(b".json") {
+                let id = text_of(name).and_then(RequestId::from_file_name);
+                candidates.push(Candidate {
+                    name: NameOnDisk(name.to_owned()),
+                    id,
+                });
+            }
+        });
+        match listed {
+            // A directory that has been removed cannot even be listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Scan::Replaced),
+            other => other.context("list", &path)?,
+        }
         self.settled = (began_ns - before.mtime_ns > COARSE_NS).then_some(before.mtime_ns);
         if candidates.is_empty() && !self.is_current()? {
             return Ok(Scan::Replaced);
@@ -350,9 +353,12 @@ impl Inbox {
     /// The ids of all responses that lie there.
     pub fn responses(&self) -> Result<Vec<RequestId>, SpoolError> {
         let mut ids = Vec::new();
-        self.responses
-            .each_name(|name| ids.extend(text_of(name).and_then(RequestId::from_file_name)))
-            .context("list", self.responses.path())?;
+        let see = |name: &CStr| ids.extend(text_of(name).and_then(RequestId::from_file_name));
+        match self.responses.each_name(see) {
+            // Removed since it was opened: whatever lay there is gone with it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other.context("list", self.responses.path())?,
+        }
         Ok(ids)
     }
 

@@ -19,7 +19,7 @@ use crate::clock;
 use crate::wire::{RequestId, SessionId};
 
 /// How long anything may take before a test fails; far more than is needed.
-pub(super) const DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Waits until something holds.
 #[track_caller]

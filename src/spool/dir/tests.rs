@@ -164,7 +164,7 @@ fn a_file_that_may_not_be_read_now_may_be_another_time() {
     let place = Place::new();
     let dir = place.dir("d");
     place.write("d/x.json", "{}");
-    fs::set_permissions(place.at("d/x.json"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(place.at("d/x.json"), fs::Permissions::from_mode(0o0)).unwrap();
     if is_root() {
         println!("skipped: root reads a file of any mode");
         return;

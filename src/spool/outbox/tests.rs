@@ -235,7 +235,7 @@ fn race_1_no_request_is_lost_to_a_clean_up() {
             .collect();
         let ended: Vec<_> = submitters
             .into_iter()
-            .map(|submitter| submitter.join())
+            .map(std::thread::ScopedJoinHandle::join)
             .collect();
         // Before anything is asserted, or the cleaner would never end.
         done.store(true, Ordering::Relaxed);
