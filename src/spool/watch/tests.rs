@@ -90,7 +90,11 @@ fn watch_1_what_an_event_on_a_request_means() {
         for name in ["r1.json.1.2.tmp", ".askrelay-keep", "", "json", "r1.JSON"] {
             assert_eq!(wake_of_child(kind, name), None, "{kind:?} {name:?}");
         }
-        let proof = matches!(kind, EventKind::Create(_)).then_some(Wake::Proof);
+        let proof = matches!(
+            kind,
+            EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_))
+        )
+        .then_some(Wake::Proof);
         assert_eq!(wake_of_child(kind, ".probe-1.tmp"), proof, "{kind:?}");
         assert_eq!(wake_of_child(kind, ".probe-1.json"), proof, "{kind:?}");
     }
