@@ -35,11 +35,7 @@ fn a_request_is_locked_before_anybody_sees_it_and_for_as_long_as_it_waits() {
     let mut told = None;
     let written = outbox.submit(&id("r1"), |held| {
         told = Some(held);
-        assert_eq!(
-            names(&place.at("sessions/main/requests")).len(),
-            1,
-            "a temporary name"
-        );
+        assert_eq!(names(&place.at("sessions/main/requests")), [""; 0]);
         Ok("{\"a\":1}")
     });
     let SubmitOutcome::Written(submission) = written.unwrap() else {
@@ -106,10 +102,13 @@ fn an_answer_is_consumed_whole_response_first() {
     let place = Place::new();
     let mut outbox = outbox(&place);
     let submission = submit(&mut outbox, "r1");
-    assert!(matches!(outbox.look(&id("r1")).unwrap(), Consumed::NotYet));
+    assert!(matches!(
+        outbox.look(&id("r1"), Freshness::ByPath).unwrap(),
+        Consumed::NotYet
+    ));
     place.write("sessions/main/responses/r1.json", "answer");
     assert_eq!(outbox.list_responses().unwrap(), [id("r1")]);
-    let Consumed::Bytes(bytes, _) = outbox.look(&id("r1")).unwrap() else {
+    let Consumed::Bytes(bytes, _) = outbox.look(&id("r1"), Freshness::ByPath).unwrap() else {
         panic!("it lies there");
     };
     assert_eq!(bytes, b"answer");
@@ -140,7 +139,7 @@ fn fsobj_1_an_odd_response_is_unreadable_and_the_request_goes_all_the_same() {
         ) {
             continue;
         }
-        let seen = outbox.look(&id("r1")).unwrap();
+        let seen = outbox.look(&id("r1"), Freshness::ByPath).unwrap();
         assert!(matches!(seen, Consumed::Unreadable(_)), "{odd:?}: {seen:?}");
         // A directory cannot be removed; everything else is.
         let finished = outbox.finish(submission);
@@ -164,11 +163,14 @@ fn race_1_an_answer_is_found_in_a_directory_that_was_removed_and_made_again() {
     let mut outbox = outbox(&place);
     let submission = submit(&mut outbox, "r1");
     fs::remove_dir(place.at("sessions/main/responses")).unwrap();
-    assert!(matches!(outbox.look(&id("r1")).unwrap(), Consumed::NotYet));
+    assert!(matches!(
+        outbox.look(&id("r1"), Freshness::ByPath).unwrap(),
+        Consumed::NotYet
+    ));
     fs::remove_dir(place.at("sessions/main/responses")).unwrap();
     place.write("sessions/main/responses/r1.json", "answer");
     assert!(matches!(
-        outbox.look(&id("r1")).unwrap(),
+        outbox.look(&id("r1"), Freshness::ByPath).unwrap(),
         Consumed::Bytes(..)
     ));
     outbox.finish(submission).unwrap();
