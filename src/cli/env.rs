@@ -24,6 +24,10 @@ pub(super) const CONFIG: &str = "ASKRELAY_CONFIG";
 /// Review log.
 pub(super) const LOG: &str = "ASKRELAY_LOG";
 
+/// Step at which a debug build ends itself, for tests.
+#[cfg(debug_assertions)]
+const FAULT: &str = "ASKRELAY_TEST_FAULT";
+
 /// Parent variables of the peer and its launchers, in the order in which they count.
 pub(super) const PEER_PARENTS: [&str; 2] = [
     "PI_AGENT_ROUTER_PARENT_SESSION_ID",
@@ -61,6 +65,14 @@ impl Env {
         Self {
             variables: std::env::vars_os().collect(),
             cwd: std::env::current_dir().ok(),
+        }
+    }
+
+    /// Has a debug build end itself where a test wants it to.
+    #[cfg(debug_assertions)]
+    pub(super) fn arm_fault(&self) {
+        if let Some(step) = self.text(FAULT) {
+            crate::spool::fault::arm(step);
         }
     }
 

@@ -117,6 +117,8 @@ pub fn run() -> ExitCode {
         }
     };
     let env = Env::of_process();
+    #[cfg(debug_assertions)]
+    env.arm_fault();
     let place = cli.place;
     let ended = match cli.command {
         Command::Ask(args) => ask::run(&env, &place, args),

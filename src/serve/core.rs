@@ -3,7 +3,7 @@
 //! It is used by the loop and, so that an answer that policy can give needs no second thread to wake up, by the watcher's own
 //! thread: whichever comes first works, a slice at a time, and the other one looks after what is left.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::clock::{self, Moment};
 use crate::process;
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
-    AnswerOutcome, Effort, HeartbeatFile, Inbox, LivenessProbe, RequesterLife, Scan, ServingLock,
-    SpoolError, Unchanged,
+    AnswerOutcome, Candidate, Effort, FileRead, HeartbeatFile, Inbox, LivenessProbe, LockOutcome,
+    Owner, RequesterLife, Scan, ServingLock, Spool, SpoolError, Unchanged,
 };
 use crate::wire::{
-    Decision, ForwardedPermissionResponse, Heartbeat, HeartbeatRelay, Liveness, RequestId,
+    Decision, Digest, ForwardedPermissionResponse, Heartbeat, HeartbeatRelay, Liveness, RequestId,
     ResponseRelay, SessionId,
 };
 
@@ -40,6 +40,7 @@ pub(super) enum Errand {
 
 /// A served session's files, log and prompter, around its state.
 pub(super) struct Core {
+    pub(super) spool: Spool,
     pub(super) inbox: Inbox,
     pub(super) heartbeat: HeartbeatFile,
     pub(super) lock: Option<ServingLock>,
@@ -55,6 +56,12 @@ pub(super) struct Core {
     pub(super) agent: String,
     pub(super) session: SessionId,
     pub(super) require_audit: bool,
+    /// Requests for which a response lay there when this process came.
+    pub(super) answered_before: HashSet<RequestId>,
+    /// What does not work at the moment, so that it is said once and not with every try.
+    pub(super) troubles: HashMap<&'static str, String>,
+    /// Another process that serves the session by now: it is left to that one.
+    pub(super) successor: Option<Owner>,
     pub(super) finished: bool,
 }
 
@@ -167,26 +174,76 @@ impl Core {
             Ok(Scan::Listed(candidates)) => self.dispatch(now, Event::Listed(candidates)),
             Ok(Scan::Replaced) => self.errands.push(Errand::Rearm),
             // A full table of descriptors, a mount that hangs.
-            Err(error) => self.warn(&error),
+            Err(error) => return self.trouble("scan", Err(error)),
         }
+        self.trouble("scan", Ok(()));
     }
 
     /// Opens the directories anew, after they were removed or replaced.
     pub(super) fn reopen(&mut self) {
         match self.inbox.reopen() {
             Ok(()) => {
+                self.trouble("reopen", Ok(()));
                 self.woken.forget_proof();
                 self.scan(clock::now(), Effort::Full);
             }
-            Err(error) => self.warn(&error),
+            // The next poll finds it replaced still, and comes here again.
+            Err(error) => self.trouble("reopen", Err(error)),
         }
     }
 
-    pub(super) fn warn(&mut self, error: &SpoolError) {
+    fn warn(&mut self, error: &SpoolError) {
         self.record(&[warning(&describe(error))]);
     }
 
+    /// Says that something does not work, once until it works again or fails otherwise. Nothing of this ends the session:
+    /// what can be done still is, and the rest is tried again.
+    pub(super) fn trouble(&mut self, with: &'static str, outcome: Result<(), SpoolError>) {
+        match outcome {
+            Ok(()) => drop(self.troubles.remove(with)),
+            Err(error) => {
+                let text = describe(&error);
+                if self.troubles.get(with) != Some(&text) {
+                    self.record(&[warning(&text)]);
+                    self.troubles.insert(with, text);
+                }
+            }
+        }
+    }
+
+    /// A lock file that somebody removed or replaced proves nothing to those who look at its name: it is taken anew. Where
+    /// another server was faster, the session is that one's.
+    fn keep_lock(&mut self) {
+        let current = |lock: &ServingLock| lock.is_current(&self.spool, &self.session);
+        if self.lock.as_ref().is_none_or(current) || self.successor.is_some() {
+            return;
+        }
+        match ServingLock::take(&self.spool, &self.session, clock::wall_ms()) {
+            Ok(LockOutcome::Taken(lock)) => {
+                self.lock = Some(lock);
+                self.trouble("lock", Ok(()));
+                self.record(&[warning("the lock file was replaced; it is locked anew")]);
+            }
+            Ok(LockOutcome::Busy(owner)) => {
+                let by = owner
+                    .pid
+                    .map(|pid| format!(" by process {pid}"))
+                    .unwrap_or_default();
+                let text = format!(
+                    "the lock file was replaced, and the session is served{by} now: this process ends"
+                );
+                self.notice(&text);
+                self.record(&[warning(&text)]);
+                self.successor = Some(owner);
+                self.dispatch(clock::now(), Event::Shutdown);
+            }
+            Ok(LockOutcome::Unsupported) => {}
+            Err(error) => self.trouble("lock", Err(error)),
+        }
+    }
+
     pub(super) fn beat(&mut self, now: Moment) {
+        self.keep_lock();
         let record = Heartbeat {
             session_id: self.session.as_str().to_owned(),
             pid: process::own_pid(),
@@ -201,18 +258,14 @@ impl Core {
             }),
         };
         let Ok(bytes) = record.to_json() else { return };
-        match self.heartbeat.publish(&bytes) {
-            Ok(stamp) => {
-                self.state.set_file_clock(FileClock {
-                    at: now,
-                    mtime_ns: stamp.mtime_ns,
-                });
-            }
-            // A full disk must not end the session: what policy allows may still be answered, and the next beat may work.
-            Err(error) => {
-                self.warn(&error);
-            }
-        }
+        // A full disk must not end the session: what policy allows may still be answered, and the next beat may work.
+        let beaten = self.heartbeat.publish(&bytes).map(|stamp| {
+            self.state.set_file_clock(FileClock {
+                at: now,
+                mtime_ns: stamp.mtime_ns,
+            });
+        });
+        self.trouble("heartbeat", beaten);
     }
 
     pub(super) fn look_at_parent(&mut self, now: Moment) {
@@ -231,7 +284,10 @@ impl Core {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Read(candidate) => {
-                let (read, life) = self.inbox.read(&candidate.name);
+                let (mut read, life) = self.inbox.read(&candidate.name);
+                if self.is_answered(&candidate, &read) {
+                    read = FileRead::Missing;
+                }
                 // An answer follows its request at once, before the next file is read.
                 self.dispatch_first(clock::now(), Event::Read(candidate, read, life));
             }
@@ -278,6 +334,36 @@ impl Core {
         }
     }
 
+    /// A process before this one may have answered the request and ended before it could remove it: then it is settled, and
+    /// nobody is asked a second time.
+    fn is_answered(&mut self, candidate: &Candidate, read: &FileRead) -> bool {
+        let (Some(id), FileRead::Content { bytes, .. }) = (&candidate.id, read) else {
+            return false;
+        };
+        if !self.answered_before.remove(id) {
+            return false;
+        }
+        let found = self.inbox.response(id);
+        let settled = found.is_some_and(|found| self.is_own(&found, Digest::of(bytes)));
+        if settled {
+            self.record(&[
+                Entry::new("forwarded_permission.answered_before").with("requestId", id.as_str())
+            ]);
+            if let Err(error) = self.inbox.remove_request(id) {
+                self.warn(&error);
+            }
+        }
+        settled
+    }
+
+    /// Whether a response is this session's answer to the request bytes of this digest.
+    fn is_own(&self, response: &[u8], digest: Digest) -> bool {
+        ForwardedPermissionResponse::from_json(response).is_ok_and(|response| {
+            response.responder_session_id == self.session.as_str()
+                && response.relay.and_then(|relay| relay.request_digest) == Some(digest)
+        })
+    }
+
     fn answer(&mut self, answer: Answer) {
         let id = answer.id.clone();
         let delivery = self.deliver(answer);
@@ -301,6 +387,8 @@ impl Core {
             }
         }
         let recorded = self.record(&answer.entries);
+        #[cfg(debug_assertions)]
+        crate::spool::fault::at("recorded");
         if !recorded && self.require_audit {
             answer.decision = Decision::unavailable(
                 "the decision could not be recorded, and this session decides nothing unrecorded",
@@ -314,26 +402,15 @@ impl Core {
             Ok(AnswerOutcome::Delivered) => Delivery::Delivered,
             Ok(AnswerOutcome::Unclaimed) => Delivery::Unclaimed,
             Ok(AnswerOutcome::RequestChanged) => Delivery::RequestChanged,
-            Ok(AnswerOutcome::AlreadyThere(found)) => {
-                self.already_there(&answer, &response, &found)
-            }
+            Ok(AnswerOutcome::AlreadyThere(found)) => self.already_there(&answer, &found),
             Err(error) => Delivery::Failed(describe(&error)),
         }
     }
 
     /// A response lies there already. If it is an answer of this session to these bytes, it stands: nobody is answered twice.
     /// Anything else was put there by somebody who may not answer, and makes room.
-    fn already_there(
-        &mut self,
-        answer: &Answer,
-        response: &ForwardedPermissionResponse,
-        found: &[u8],
-    ) -> Delivery {
-        let ours = ForwardedPermissionResponse::from_json(found).is_ok_and(|found| {
-            found.responder_session_id == response.responder_session_id
-                && found.relay.and_then(|relay| relay.request_digest) == Some(answer.digest)
-        });
-        if ours {
+    fn already_there(&mut self, answer: &Answer, found: &[u8]) -> Delivery {
+        if self.is_own(found, answer.digest) {
             return Delivery::AlreadyAnswered;
         }
         let reason = "this session did not write it";

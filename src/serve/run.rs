@@ -1,7 +1,7 @@
 //! The serving loop: gathers events and times, and does what needs the runtime. Whatever is decided is decided by the pure
 //! step.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -191,6 +191,7 @@ impl Server {
         let woken = Arc::<Woken>::default();
         let probe = |parent: &Parent| LivenessProbe::new(spool.clone(), parent.session.clone());
         let core = Core {
+            spool: spool.clone(),
             inbox,
             heartbeat: HeartbeatFile::new(spool, &session)?,
             lock,
@@ -206,6 +207,9 @@ impl Server {
             agent: settings.agent,
             session,
             require_audit: settings.require_audit,
+            answered_before: HashSet::new(),
+            troubles: HashMap::new(),
+            successor: None,
             finished: false,
         };
         let mut server = Self {
@@ -232,6 +236,7 @@ impl Server {
             mtime_ns: file_now.mtime_ns,
         });
         core.look_at_parent(now);
+        core.answered_before = core.inbox.responses()?.into_iter().collect();
         core.scan(now, Effort::Full);
         core.beat(now);
         core.heartbeat.sweep_dead(file_now);
@@ -346,9 +351,8 @@ impl Server {
             core.state.events_come();
             return POLL_PROVEN;
         }
-        if let Err(error) = core.inbox.touch() {
-            core.warn(&error);
-        }
+        let touched = core.inbox.touch().map(|_now| ());
+        core.trouble("probe", touched);
         POLL_UNPROVEN
     }
 
@@ -436,9 +440,16 @@ impl Server {
         let stopped = Entry::new("forwarded_permission.serving_stopped")
             .with("sessionId", core.session.as_str());
         core.record(&[stopped]);
-        core.heartbeat.withdraw()?;
-        core.inbox.close()?;
-        Ok(())
+        // One that fails must not keep the other from being tried.
+        let withdrawn = core.heartbeat.withdraw();
+        // What keeps the inbox of a session that was left to another process is that one's now.
+        let closed = if core.successor.is_some() {
+            Ok(())
+        } else {
+            core.inbox.close()
+        };
+        withdrawn?;
+        Ok(closed?)
     }
 }
 

@@ -40,3 +40,6 @@ pub(super) fn remove_children(session: &Dir) -> io::Result<Emptied> {
     }
     Ok(Emptied::Yes)
 }
+
+#[cfg(test)]
+mod tests;

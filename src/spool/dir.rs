@@ -269,7 +269,12 @@ impl Dir {
             Ok(Opened::Refused(refusal)) => (FileRead::Refused(refusal), None),
             Err(error) => (FileRead::Failed(error), None),
             Ok(Opened::File(mut file)) => match read_checked(&mut file, limit) {
-                Ok(read) => (read, Some(file)),
+                Ok(read) => {
+                    self.done("read", name.as_bytes());
+                    // What is refused is not touched any further, not even by a look at its lock.
+                    let file = matches!(read, FileRead::Content { .. }).then_some(file);
+                    (read, file)
+                }
                 Err(error) => (FileRead::Failed(error), None),
             },
         }
@@ -311,6 +316,20 @@ impl Dir {
         replace: Replace,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<PublishOutcome> {
+        self.publish_by(to, name, write, |dir, from| match replace {
+            Replace::Always => rustix::fs::renameat(dir, from, &to.fd, name).map(|()| Renamed::Yes),
+            Replace::Never => rename_without_replacing(dir, from, &to.fd, name),
+        })
+    }
+
+    /// As [`Dir::publish_into`], with the way in which the temporary file gets its name.
+    fn publish_by(
+        &self,
+        to: &Self,
+        name: &str,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+        rename: impl FnOnce(&OwnedFd, &OsStr) -> Result<Renamed, Errno>,
+    ) -> io::Result<PublishOutcome> {
         // The temporary name is unique by `tempfile`, the file itself is made beneath the open handle. Dropped unfinished,
         // it is removed again.
         let mut temp = tempfile::Builder::new()
@@ -329,15 +348,11 @@ impl Dir {
                 )?))
             })?;
         write(temp.as_file_mut())?;
-        let renamed = {
-            let from = temp.path().file_name().unwrap_or_default();
-            match replace {
-                Replace::Always => {
-                    rustix::fs::renameat(&self.fd, from, &to.fd, name).map(|()| Renamed::Yes)
-                }
-                Replace::Never => rename_without_replacing(&self.fd, from, &to.fd, name),
-            }
-        };
+        to.done("written", name.as_bytes());
+        let renamed = rename(&self.fd, temp.path().file_name().unwrap_or_default());
+        if renamed.is_ok() {
+            to.done("renamed", name.as_bytes());
+        }
         match renamed {
             Ok(Renamed::Yes) => {
                 temp.disable_cleanup(true);
@@ -357,7 +372,10 @@ impl Dir {
     /// Removes a file.
     pub(crate) fn remove(&self, name: &str) -> io::Result<Removal> {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
-            Ok(()) => Ok(Removal::Removed),
+            Ok(()) => {
+                self.done("removed", name.as_bytes());
+                Ok(Removal::Removed)
+            }
             Err(Errno::NOENT) => Ok(Removal::AlreadyGone),
             Err(error) => Err(error.into()),
         }
@@ -372,7 +390,10 @@ impl Dir {
     ) -> io::Result<MoveOutcome> {
         let new_name = CString::new(new_name).map_err(io::Error::other)?;
         match rustix::fs::renameat_with(&self.fd, name, &to.fd, &new_name, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(MoveOutcome::Moved),
+            Ok(()) => {
+                self.done("moved", name.to_bytes());
+                Ok(MoveOutcome::Moved)
+            }
             Err(Errno::NOENT) => Ok(MoveOutcome::Gone),
             Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(MoveOutcome::NameTaken),
             Err(Errno::INVAL | Errno::NOSYS) => {
@@ -385,6 +406,19 @@ impl Dir {
             Err(error) => Err(error.into()),
         }
     }
+
+    /// A step that a test may end this process at.
+    #[cfg(debug_assertions)]
+    fn done(&self, what: &str, name: &[u8]) {
+        super::fault::at_file(&self.path, name, what);
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[expect(
+        clippy::unused_self,
+        reason = "the same as in a debug build, but nothing"
+    )]
+    fn done(&self, _what: &str, _name: &[u8]) {}
 
     /// Opens a file for locking, making it where it is missing. It is never truncated and never unlinked.
     pub(crate) fn open_lock(&self, name: &str) -> io::Result<File> {
@@ -441,10 +475,19 @@ fn rename_without_replacing(
     match rustix::fs::renameat_with(dir, from, to_dir, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(Renamed::Yes),
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            rustix::fs::linkat(dir, from, to_dir, to, AtFlags::empty()).map(|()| Renamed::ByLink)
+            link_without_replacing(dir, from, to_dir, to)
         }
         Err(error) => Err(error),
     }
+}
+
+fn link_without_replacing(
+    dir: &OwnedFd,
+    from: &OsStr,
+    to_dir: &OwnedFd,
+    to: &str,
+) -> Result<Renamed, Errno> {
+    rustix::fs::linkat(dir, from, to_dir, to, AtFlags::empty()).map(|()| Renamed::ByLink)
 }
 
 fn read_checked(file: &mut File, limit: usize) -> io::Result<FileRead> {
@@ -516,3 +559,6 @@ pub(crate) fn text_of(name: &CStr) -> Option<&str> {
 pub(crate) fn os_str_of(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
+
+#[cfg(test)]
+mod tests;

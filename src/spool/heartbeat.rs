@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::time::Duration;
 
-use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Replace, text_of};
+use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, text_of};
 use super::lock::{self, LockState};
-use super::{IoContext as _, SERVING, Spool, SpoolError};
+use super::{IoContext as _, SERVING, Spool, SpoolError, quarantine};
 use crate::clock::Moment;
 use crate::process::{self, Life};
 use crate::wire::{Heartbeat, Liveness, MAX_HEARTBEAT_BYTES, SessionId};
@@ -16,6 +16,7 @@ const STALE_AFTER: Duration = Duration::from_secs(5);
 /// The heartbeat file of a session that this process serves.
 #[derive(Debug)]
 pub struct HeartbeatFile {
+    spool: Spool,
     serving: Dir,
     name: String,
 }
@@ -23,22 +24,22 @@ pub struct HeartbeatFile {
 impl HeartbeatFile {
     /// Prepares the record of `session`; nothing is written yet.
     pub fn new(spool: &Spool, session: &SessionId) -> Result<Self, SpoolError> {
-        let serving = spool
-            .root
-            .ensure_dir(SERVING)
-            .context("create", spool.path().join(SERVING))?;
+        let serving = open_serving(spool)?;
         Ok(Self {
+            spool: spool.clone(),
             serving,
             name: record_name(session),
         })
     }
 
     /// Writes the record. Gives the file's time, which is "now" by the clock of the file system.
-    pub fn publish(&self, record: &[u8]) -> Result<FileStamp, SpoolError> {
+    pub fn publish(&mut self, record: &[u8]) -> Result<FileStamp, SpoolError> {
+        if !self.is_current() {
+            // The directory was removed or replaced: whoever looks, looks into the new one.
+            self.serving = open_serving(&self.spool)?;
+        }
         let path = || self.serving.path_of(&self.name);
-        match self
-            .serving
-            .publish(&self.name, record, Replace::Always)
+        match quarantine::publish_over(&self.spool, &self.serving, &self.name, record)
             .context("write the heartbeat", path())?
         {
             PublishOutcome::Published(published) => {
@@ -53,6 +54,13 @@ impl HeartbeatFile {
                 source: std::io::ErrorKind::AlreadyExists.into(),
             }),
         }
+    }
+
+    /// Whether the path still leads to the directory that is open.
+    fn is_current(&self) -> bool {
+        let named = self.spool.root.stat(SERVING).ok().flatten();
+        let open = self.serving.stamp().ok();
+        matches!((named, open), (Some(named), Some(open)) if named.same_file(&open))
     }
 
     /// Removes the record, if this process wrote it.
@@ -108,6 +116,13 @@ impl HeartbeatFile {
             Some(_) | None => unrefreshed && process::exists(record.pid) == Life::Dead,
         }
     }
+}
+
+fn open_serving(spool: &Spool) -> Result<Dir, SpoolError> {
+    spool
+        .root
+        .ensure_dir(SERVING)
+        .context("create", spool.path().join(SERVING))
 }
 
 fn record_name(session: &SessionId) -> String {
@@ -248,3 +263,6 @@ impl LivenessProbe {
 fn is_of_session(record: &Heartbeat, session: &SessionId) -> bool {
     SessionId::parse(&record.session_id).is_ok_and(|id| id == *session)
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use super::dir::{
 use super::lock::{self, LockState};
 use super::watch::PROBE_PREFIX;
 use super::{
-    Events, IoContext as _, KEEP, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup,
+    Events, IoContext as _, KEEP, RACES, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup,
     quarantine,
 };
 use crate::clock;
@@ -158,9 +158,7 @@ impl Inbox {
     }
 
     fn keep_alive(&self) -> Result<(), SpoolError> {
-        match self
-            .requests
-            .publish(KEEP, b"", Replace::Always)
+        match quarantine::publish_over(&self.spool, &self.requests, KEEP, b"")
             .context("write", self.requests.path_of(KEEP))?
         {
             PublishOutcome::Published(_) | PublishOutcome::AlreadyThere => Ok(()),
@@ -173,7 +171,7 @@ impl Inbox {
     pub fn touch(&self) -> Result<FileStamp, SpoolError> {
         let name = format!("{PROBE_PREFIX}{}.tmp", crate::process::own_pid());
         let path = self.requests.path_of(&name);
-        let made = self.requests.publish(&name, b"", Replace::Always);
+        let made = quarantine::publish_over(&self.spool, &self.requests, &name, b"");
         let stamp = match made.context("write", &path)? {
             PublishOutcome::Published(published) => {
                 FileStamp::of_file(&published.file).context("look at", &path)?
@@ -203,17 +201,20 @@ impl Inbox {
         let before = self.requests.stamp().context("look at", &path)?;
         let began_ns = clock::wall_ns();
         let mut candidates = Vec::new();
-        self.requests
-            .each_name(|name| {
-                if name.to_bytes().ends_with(b".json") {
-                    let id = text_of(name).and_then(RequestId::from_file_name);
-                    candidates.push(Candidate {
-                        name: NameOnDisk(name.to_owned()),
-                        id,
-                    });
-                }
-            })
-            .context("list", &path)?;
+        let listed = self.requests.each_name(|name| {
+            if name.to_bytes().ends_with(b".json") {
+                let id = text_of(name).and_then(RequestId::from_file_name);
+                candidates.push(Candidate {
+                    name: NameOnDisk(name.to_owned()),
+                    id,
+                });
+            }
+        });
+        match listed {
+            // A directory that has been removed cannot even be listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Scan::Replaced),
+            other => other.context("list", &path)?,
+        }
         self.settled = (began_ns - before.mtime_ns > COARSE_NS).then_some(before.mtime_ns);
         if candidates.is_empty() && !self.is_current()? {
             return Ok(Scan::Replaced);
@@ -346,6 +347,26 @@ impl Inbox {
         }
     }
 
+    /// The ids of all responses that lie there.
+    pub fn responses(&self) -> Result<Vec<RequestId>, SpoolError> {
+        let mut ids = Vec::new();
+        let see = |name: &CStr| ids.extend(text_of(name).and_then(RequestId::from_file_name));
+        match self.responses.each_name(see) {
+            // Removed since it was opened: whatever lay there is gone with it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other.context("list", self.responses.path())?,
+        }
+        Ok(ids)
+    }
+
+    /// Bytes of the response that lies there for a request; `None` where there is none that can be read.
+    pub fn response(&self, id: &RequestId) -> Option<Vec<u8>> {
+        match self.responses.read(&id.file_name(), MAX_RESPONSE_BYTES) {
+            FileRead::Content { bytes, .. } => Some(bytes),
+            FileRead::Missing | FileRead::Refused(_) | FileRead::Failed(_) => None,
+        }
+    }
+
     /// Publishes a denial for a request that is moved aside next. A response that lies there already stays.
     pub fn publish_denial(&mut self, id: &RequestId, response: &[u8]) -> Result<(), SpoolError> {
         match self.publish_response(&id.file_name(), response)? {
@@ -431,14 +452,21 @@ fn open_dirs(spool: &Spool, session: &SessionId, name: &str) -> Result<(Dir, Dir
         .root
         .ensure_dir(SESSIONS)
         .context("create", spool.path().join(SESSIONS))?;
-    // A clean-up may remove each of these right after it was made; a few tries outlast that.
+    // A clean-up may remove each of these right after it was made.
     let mut tries = 0;
     loop {
-        let opened = sessions
-            .ensure_dir(name)
-            .and_then(|dir| Ok((dir.ensure_dir(REQUESTS)?, dir.ensure_dir(RESPONSES)?)));
+        let opened = quarantine::ensure_dir_over(spool, &sessions, name).and_then(|dir| {
+            let requests = quarantine::ensure_dir_over(spool, &dir, REQUESTS)?;
+            Ok((
+                requests,
+                quarantine::ensure_dir_over(spool, &dir, RESPONSES)?,
+            ))
+        });
         match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 8 => tries += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < RACES => {
+                tries += 1;
+                std::thread::yield_now();
+            }
             other => return other.context("create", path),
         }
     }
@@ -467,13 +495,4 @@ pub(super) fn lossy(name: &CStr) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_sort_by_utf16_unit() {
-        let mut names = ["a", "B", "9", "10", "\u{ff5e}", "\u{1f600}"];
-        names.sort_by(|a, b| in_utf16_order(a.as_bytes(), b.as_bytes()));
-        assert_eq!(names, ["10", "9", "B", "a", "\u{1f600}", "\u{ff5e}"]);
-    }
-}
+mod tests;

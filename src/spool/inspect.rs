@@ -97,25 +97,33 @@ impl Spool {
         Ok(names)
     }
 
-    /// Hands every candidate in the inbox of the session called `name` on disk to `see`, in the order of their names.
+    /// Hands every candidate in the inbox of the session called `name` on disk to `see`, in the order of their names. An inbox
+    /// that cannot be looked into is handed over itself, with the reason: one bad session must not hide the others.
     pub fn each_request(
         &self,
         name: &str,
         mut see: impl FnMut(RequestView),
     ) -> Result<(), SpoolError> {
-        let path = self.path().join(SESSIONS).join(name).join(REQUESTS);
-        let opened = self
-            .open_top(SESSIONS)?
-            .map(|dir| open_below(&dir, &[name, REQUESTS]));
-        let Some(requests) = opened.transpose().context("open", &path)?.flatten() else {
+        let Some(sessions) = self.open_top(SESSIONS)? else {
             return Ok(());
         };
         let mut names: Vec<CString> = Vec::new();
-        requests
-            .each_name(|name| {
-                names.extend(name.to_bytes().ends_with(b".json").then(|| name.to_owned()));
-            })
-            .context("list", &path)?;
+        let listed = open_below(&sessions, &[name, REQUESTS]).and_then(|requests| {
+            if let Some(requests) = &requests {
+                requests.each_name(|name| {
+                    names.extend(name.to_bytes().ends_with(b".json").then(|| name.to_owned()));
+                })?;
+            }
+            Ok(requests)
+        });
+        let requests = match listed {
+            Ok(Some(requests)) => requests,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                see(bad(REQUESTS, format!("it cannot be looked into: {error}")));
+                return Ok(());
+            }
+        };
         names.sort_unstable();
         names
             .iter()
@@ -209,15 +217,20 @@ fn heartbeat_view(serving: &Dir, name: &str) -> HeartbeatView {
     }
 }
 
+fn bad(name: &str, reason: String) -> RequestView {
+    RequestView {
+        name: name.to_owned(),
+        id: None,
+        content: Err(reason),
+        stamp: None,
+        life: RequesterLife::Unknown,
+    }
+}
+
 fn request_view(requests: &Dir, name: &CString) -> Option<RequestView> {
     let Some(text) = text_of(name) else {
-        return Some(RequestView {
-            name: os_str_of(name).to_string_lossy().into_owned(),
-            id: None,
-            content: Err("its name is not text".to_owned()),
-            stamp: None,
-            life: RequesterLife::Unknown,
-        });
+        let name = os_str_of(name).to_string_lossy();
+        return Some(bad(&name, "its name is not text".to_owned()));
     };
     let id = RequestId::from_file_name(text);
     let (read, file) = requests.read_open(text, MAX_REQUEST_BYTES);
@@ -255,3 +268,6 @@ fn request_view(requests: &Dir, name: &CString) -> Option<RequestView> {
         life,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -224,3 +224,6 @@ pub(super) fn lock_exclusive(file: &File) -> Attempt {
 fn is_contended(error: &io::Error) -> bool {
     error.raw_os_error() == fs2::lock_contended_error().raw_os_error()
 }
+
+#[cfg(test)]
+mod tests;

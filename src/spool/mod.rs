@@ -13,6 +13,8 @@
 
 mod cleanup;
 mod dir;
+#[cfg(debug_assertions)]
+pub mod fault;
 mod heartbeat;
 mod inbox;
 mod inspect;
@@ -21,6 +23,8 @@ mod operator;
 mod outbox;
 mod quarantine;
 mod root;
+#[cfg(test)]
+mod testing;
 mod watch;
 
 use std::io;
@@ -176,6 +180,10 @@ impl<T> IoContext<T> for io::Result<T> {
         })
     }
 }
+
+/// How often a race with somebody's clean-up is taken up again. A program that does nothing but clean wins every other time
+/// or so, and a try takes microseconds.
+const RACES: u32 = 500;
 
 /// Names of the fixed directories.
 const SESSIONS: &str = "sessions";

@@ -13,6 +13,9 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
 use super::dir::is_accepted_owner;
 use super::{IoContext as _, SpoolError};
 
@@ -28,10 +31,18 @@ pub enum OperatorFile {
 
 /// Reads an operator's file of at most `limit` bytes.
 pub fn read_operator_file(path: &Path, limit: usize) -> Result<OperatorFile, SpoolError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OperatorFile::Missing),
-        Err(error) => return Err(error).context("open", path),
+    // Non-blocking, for a named pipe in its place would otherwise hold this process until somebody writes.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT) => return Ok(OperatorFile::Missing),
+        // A socket cannot be opened at all.
+        Err(Errno::NXIO) => {
+            return Err(SpoolError::NotAFile {
+                path: path.to_owned(),
+            });
+        }
+        Err(error) => return Err(io::Error::from(error)).context("open", path),
     };
     let facts = file.metadata().context("look at", path)?;
     if !facts.is_file() {
@@ -135,53 +146,4 @@ fn canonical(absolute: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
-
-    #[test]
-    fn a_path_has_its_spellings_through_links_and_where_nothing_is_yet() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        fs::create_dir(root.join("real")).unwrap();
-        symlink(root.join("real"), root.join("link")).unwrap();
-        let (spellings, canonical) = path_spellings("./link/../link/new.txt", &root);
-        let at = |name: &str| root.join(name).to_string_lossy().into_owned();
-        assert_eq!(
-            spellings,
-            [
-                at("link/new.txt"),
-                "link/new.txt".to_owned(),
-                at("real/new.txt")
-            ]
-        );
-        assert_eq!(canonical, at("real/new.txt"));
-        let (spellings, _) = path_spellings("/etc/hostname", &root);
-        assert_eq!(spellings.first().map(String::as_str), Some("/etc/hostname"));
-    }
-
-    #[test]
-    fn a_file_that_others_may_write_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("config.json");
-        assert_eq!(
-            read_operator_file(&path, 10).unwrap(),
-            OperatorFile::Missing
-        );
-        fs::write(&path, "{}").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(
-            read_operator_file(&path, 10).unwrap(),
-            OperatorFile::Content(b"{}".to_vec())
-        );
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(matches!(
-            read_operator_file(&path, 10),
-            Err(SpoolError::WritableByOthers { .. })
-        ));
-        assert!(matches!(
-            read_operator_file(dir.path(), 10),
-            Err(SpoolError::NotAFile { .. })
-        ));
-    }
-}
+mod tests;

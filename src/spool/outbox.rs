@@ -13,12 +13,9 @@ use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, Replace};
 use super::lock::{self, Attempt};
 use super::watch::PROBE_PREFIX;
 use super::{
-    Events, IoContext as _, KEEP, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup,
+    Events, IoContext as _, KEEP, RACES, REQUESTS, RESPONSES, SESSIONS, Spool, SpoolError, cleanup,
 };
 use crate::wire::{MAX_RESPONSE_BYTES, RequestId, SessionId};
-
-/// How often a lost race with somebody's clean-up is taken up again at once. Whoever calls tries again a little later.
-const TRIES: u32 = 64;
 
 /// Another session's directories, as a requester uses them.
 #[derive(Debug)]
@@ -154,9 +151,10 @@ impl Outbox {
         let mut tries = 0;
         loop {
             match self.dirs().and_then(&mut work) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < RACES => {
                     tries += 1;
                     self.dirs = None;
+                    std::thread::yield_now();
                 }
                 other => return other,
             }
@@ -240,7 +238,7 @@ impl Outbox {
         let mut written = self.dirs().and_then(&mut write);
         let mut tries = 0;
         while matches!(&written, Err(error) if error.kind() == io::ErrorKind::NotFound)
-            && tries < TRIES
+            && tries < RACES
         {
             tries += 1;
             // A clean-up was faster: now the directory comes with something in it.
@@ -345,8 +343,11 @@ impl Outbox {
 
     /// Removes the response, the request, and what is empty then: the order in which an answer is consumed.
     pub fn finish(&mut self, submission: Submission) -> Result<(), SpoolError> {
-        let _removal = self.refuse(submission.id())?;
-        self.withdraw(submission)
+        let refused = self.refuse(submission.id());
+        // The request goes in any case: it is settled, whatever lies at the place of the response.
+        let withdrawn = self.withdraw(submission);
+        let _removal = refused?;
+        withdrawn
     }
 
     /// Removes the request and what is empty then.
@@ -383,3 +384,6 @@ impl Outbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,11 +3,14 @@
 //! Each object is moved, whatever it is, without being opened; beside it lies a JSON file that says where it came from and
 //! why it is here.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 
-use super::dir::{Dir, MoveOutcome, Replace, os_str_of};
+use rustix::io::Errno;
+
+use super::dir::{Dir, MoveOutcome, PublishOutcome, Replace, os_str_of};
 use super::{IoContext as _, QUARANTINE, Spool, SpoolError};
+use crate::clock;
 
 /// How many names are tried for one object.
 const TRIES: u32 = 64;
@@ -57,6 +60,52 @@ pub(super) fn take(
     })
 }
 
+/// As [`Dir::publish`] with [`Replace::Always`], where nobody but this process has any business under that name. A rename
+/// replaces whatever lies there, but for a directory: that is moved aside first.
+pub(super) fn publish_over(
+    spool: &Spool,
+    dir: &Dir,
+    name: &str,
+    bytes: &[u8],
+) -> io::Result<PublishOutcome> {
+    match dir.publish(name, bytes, Replace::Always) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            clear(spool, dir, name, "a directory where a file belongs")?;
+            dir.publish(name, bytes, Replace::Always)
+        }
+        other => other,
+    }
+}
+
+/// As [`Dir::ensure_dir`]; what is no directory there is moved aside first.
+pub(super) fn ensure_dir_over(spool: &Spool, dir: &Dir, name: &str) -> io::Result<Dir> {
+    match dir.ensure_dir(name) {
+        Err(error)
+            if matches!(
+                Errno::from_io_error(&error),
+                Some(Errno::NOTDIR | Errno::LOOP)
+            ) =>
+        {
+            clear(
+                spool,
+                dir,
+                name,
+                "no directory, where a directory of the session belongs",
+            )?;
+            dir.ensure_dir(name)
+        }
+        other => other,
+    }
+}
+
+fn clear(spool: &Spool, dir: &Dir, name: &str, reason: &str) -> io::Result<()> {
+    let name = CString::new(name).map_err(io::Error::other)?;
+    match take(spool, dir, &name, reason, clock::wall_ms()) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
 /// The old name, as far as it is harmless in a file name and a terminal.
 fn safe_name(name: &CStr) -> String {
     let kept = name.to_bytes().iter().take(KEPT_NAME);
@@ -69,3 +118,6 @@ fn safe_name(name: &CStr) -> String {
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests;

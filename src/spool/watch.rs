@@ -216,9 +216,12 @@ fn wake_of_child(kind: EventKind, name: &str) -> Option<Wake<'_>> {
     }
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Wake::Closed(name)),
+        // Moved away is gone, too: this process does so with what it cannot use.
+        EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)) => {
+            Some(Wake::Removed)
+        }
         // A hard link raises only a creation, a rename only a move.
         EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_)) => Some(Wake::Changed),
-        EventKind::Remove(_) => Some(Wake::Removed),
         EventKind::Access(_) | EventKind::Modify(_) | EventKind::Any | EventKind::Other => None,
     }
 }
@@ -248,3 +251,6 @@ fn named(error: notify::Error, path: &Path) -> WatchError {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

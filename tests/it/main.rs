@@ -11,6 +11,10 @@
 )]
 
 mod docs_children;
+mod hostile_crash;
+mod hostile_inbox;
+mod hostile_machine;
+mod hostile_outbox;
 mod policy_fixtures;
 mod rings;
 mod support;
