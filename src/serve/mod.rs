@@ -15,6 +15,8 @@ mod event;
 mod queue;
 mod run;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use event::{
     Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, RelayOutcome, Shown,

@@ -20,11 +20,12 @@ use crate::policy::{Policy, SessionRules};
 use crate::process;
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
-    AnswerOutcome, Effort, Events, HeartbeatFile, Inbox, LivenessProbe, LockOutcome, OnWake, Owner,
-    RequesterLife, Scan, ServingLock, Spool, SpoolError, Unchanged, Wake, Watch, WatchId,
+    AnswerOutcome, Candidate, Effort, Events, FileRead, FileStamp, HeartbeatFile, Inbox,
+    LivenessProbe, LockOutcome, OnWake, Owner, RequesterLife, Scan, ServingLock, Spool, SpoolError,
+    Unchanged, Wake, Watch, WatchId,
 };
 use crate::wire::{
-    Decision, ForwardedPermissionResponse, Heartbeat, HeartbeatRelay, Hop, RequestId,
+    Decision, Digest, ForwardedPermissionResponse, Heartbeat, HeartbeatRelay, Hop, RequestId,
     ResponseRelay, SessionId,
 };
 
@@ -144,9 +145,12 @@ pub struct Server {
     prompter: Option<Box<dyn Prompter>>,
     person: mpsc::UnboundedReceiver<PersonEvent>,
     parent: Option<(Parent, LivenessProbe)>,
-    relays: JoinSet<(RequestId, RelayOutcome)>,
+    relays: JoinSet<(RequestId, Digest, RelayOutcome)>,
     relay_handles: HashMap<RequestId, AbortHandle>,
+    /// What is to be done, in the order in which it was decided.
     work: VecDeque<Effect>,
+    /// What is to be read when that is done: whatever follows from one file is done before the next one is read.
+    reads: VecDeque<Candidate>,
     mode: Mode,
     agent: String,
     session: SessionId,
@@ -274,6 +278,7 @@ impl Server {
             relays: JoinSet::new(),
             relay_handles: HashMap::new(),
             work: VecDeque::new(),
+            reads: VecDeque::new(),
             mode: settings.mode,
             agent: settings.agent,
             session,
@@ -340,7 +345,7 @@ impl Server {
                 due = due.min(now.after(wait));
             }
             let woken = Arc::clone(&self.woken);
-            let busy = !self.work.is_empty();
+            let busy = !self.work.is_empty() || !self.reads.is_empty();
             tokio::select! {
                 biased;
                 () = &mut stop, if !stopping => {
@@ -353,9 +358,9 @@ impl Server {
                 Some(event) = self.person.recv() => self.person_event(event),
                 Some(ended) = self.relays.join_next() => {
                     // A relay that was cancelled has nothing to say.
-                    if let Ok((id, outcome)) = ended {
+                    if let Ok((id, digest, outcome)) = ended {
                         self.relay_handles.remove(&id);
-                        self.dispatch(clock::now(), Event::Relayed(id, outcome));
+                        self.dispatch(clock::now(), Event::Relayed(id, digest, outcome));
                     }
                 }
                 () = woken.notify.notified() => self.wake(clock::now())?,
@@ -395,7 +400,20 @@ impl Server {
 
     /// Steps the state, and puts its effects behind those that are there.
     fn dispatch(&mut self, now: Moment, event: Event) {
-        self.work.extend(self.state.step(now, event));
+        for effect in self.state.step(now, event) {
+            match effect {
+                Effect::Read(candidate) => self.reads.push_back(candidate),
+                other => self.work.push_back(other),
+            }
+        }
+    }
+
+    /// As [`Server::dispatch`], and what is to be read then goes before everything that waits to be read.
+    fn dispatch_first(&mut self, now: Moment, event: Event) {
+        let before = self.reads.len();
+        self.dispatch(now, event);
+        let new = self.reads.len() - before;
+        self.reads.rotate_right(new);
     }
 
     fn person_event(&mut self, event: PersonEvent) {
@@ -407,19 +425,14 @@ impl Server {
                 choice,
                 by,
             } => {
-                // A person's answer goes before everything that waits.
-                let effects = self.state.step(
-                    now,
-                    Event::Chosen {
-                        id,
-                        digest,
-                        choice,
-                        by,
-                    },
-                );
-                for effect in effects.into_iter().rev() {
-                    self.work.push_front(effect);
-                }
+                // The next question goes before everything that waits to be read.
+                let chosen = Event::Chosen {
+                    id,
+                    digest,
+                    choice,
+                    by,
+                };
+                self.dispatch_first(now, chosen);
             }
             PersonEvent::Gone => self.dispatch(now, Event::PersonGone),
         }
@@ -559,7 +572,7 @@ impl Server {
     fn work_a_slice(&mut self) {
         let until = clock::now().after(SLICE);
         let mut done = 0_u32;
-        while let Some(effect) = self.work.pop_front() {
+        while let Some(effect) = self.next_effect() {
             self.perform(effect);
             done += 1;
             if done.is_multiple_of(8) && clock::now() >= until {
@@ -568,17 +581,16 @@ impl Server {
         }
     }
 
+    fn next_effect(&mut self) -> Option<Effect> {
+        let read = || self.reads.pop_front().map(Effect::Read);
+        self.work.pop_front().or_else(read)
+    }
+
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Read(candidate) => {
                 let (read, life) = self.inbox.read(&candidate.name);
-                // An answer follows its request at once, before the next file is read.
-                let effects = self
-                    .state
-                    .step(clock::now(), Event::Read(candidate, read, life));
-                for effect in effects.into_iter().rev() {
-                    self.work.push_front(effect);
-                }
+                self.dispatch_first(clock::now(), Event::Read(candidate, read, life));
             }
             Effect::Answer(answer) => self.answer(*answer),
             Effect::Log(entry) => drop(self.record(&[entry])),
@@ -644,13 +656,18 @@ impl Server {
             }
             match self.inbox.is_unchanged(&answer.id, answer.stamp) {
                 Ok(Unchanged::Same) => {}
-                Ok(Unchanged::Changed) => return Delivery::RequestChanged,
+                // Touched, or put there anew: what counts is whether the same bytes are asked.
+                Ok(Unchanged::Changed) => match self.stamp_of_same_bytes(&answer) {
+                    Some(stamp) => answer.stamp = stamp,
+                    None => return Delivery::RequestChanged,
+                },
                 Ok(Unchanged::Gone) => return Delivery::Unclaimed,
-                Err(error) => return Delivery::Failed(crate::ask::describe(&error)),
+                // Publishing looks at it again, and fails for the same cause once the decision is recorded.
+                Err(_) => {}
             }
         }
-        let recorded = self.record(&answer.entries);
-        if !recorded && self.require_audit {
+        let counts = self.record(&answer.entries) || !self.require_audit;
+        if !counts {
             answer.decision = Decision::unavailable(
                 "the decision could not be recorded, and this session decides nothing unrecorded",
             );
@@ -660,13 +677,24 @@ impl Server {
             return Delivery::Failed("the response cannot be written as JSON".to_owned());
         };
         match self.inbox.answer(&answer.id, Some(answer.stamp), &bytes) {
-            Ok(AnswerOutcome::Delivered) => Delivery::Delivered,
+            Ok(AnswerOutcome::Delivered) if counts => Delivery::Delivered,
+            Ok(AnswerOutcome::Delivered) => Delivery::Unrecorded,
             Ok(AnswerOutcome::Unclaimed) => Delivery::Unclaimed,
             Ok(AnswerOutcome::RequestChanged) => Delivery::RequestChanged,
             Ok(AnswerOutcome::AlreadyThere(found)) => {
                 self.already_there(&answer, &response, &found)
             }
             Err(error) => Delivery::Failed(crate::ask::describe(&error)),
+        }
+    }
+
+    /// The stamp that the request has now, where its bytes are those that were decided.
+    fn stamp_of_same_bytes(&self, answer: &Answer) -> Option<FileStamp> {
+        match self.inbox.read(&Candidate::of(&answer.id).name).0 {
+            FileRead::Content { bytes, stamp } => {
+                (Digest::of(&bytes) == answer.digest).then_some(stamp)
+            }
+            FileRead::Missing | FileRead::Refused(_) | FileRead::Failed(_) => None,
         }
     }
 
@@ -743,7 +771,7 @@ impl Server {
             return;
         };
         let requester = parent.requester.clone();
-        let request = relay.request;
+        let (request, digest) = (relay.request, relay.digest);
         let id = request.id.clone();
         let mut path = request
             .relay
@@ -773,7 +801,7 @@ impl Server {
                     Outcome::Decided(decision) => RelayOutcome::Answered(decision),
                     Outcome::Abandoned(abandonment) => RelayOutcome::Nobody(abandonment.decision()),
                 };
-                (id, outcome)
+                (id, digest, outcome)
             }
         });
         self.relay_handles.insert(id, handle);
