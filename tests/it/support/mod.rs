@@ -1,5 +1,7 @@
 //! What several tests need, and no test of its own but for the tools themselves.
 
 pub(crate) mod fixtures;
+pub(crate) mod processes;
 pub(crate) mod rust;
 pub(crate) mod schema;
+pub(crate) mod spool;
