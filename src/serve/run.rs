@@ -401,9 +401,10 @@ impl Server {
     /// Steps the state, and puts its effects behind those that are there.
     fn dispatch(&mut self, now: Moment, event: Event) {
         for effect in self.state.step(now, event) {
-            match effect {
-                Effect::Read(candidate) => self.reads.push_back(candidate),
-                other => self.work.push_back(other),
+            if let Effect::Read(candidate) = effect {
+                self.reads.push_back(candidate);
+            } else {
+                self.work.push_back(effect);
             }
         }
     }
@@ -655,15 +656,14 @@ impl Server {
                 RequesterLife::Gone | RequesterLife::Waiting | RequesterLife::Unknown => {}
             }
             match self.inbox.is_unchanged(&answer.id, answer.stamp) {
-                Ok(Unchanged::Same) => {}
+                // Where it cannot be told, publishing looks again, and fails for that cause once the decision is recorded.
+                Ok(Unchanged::Same) | Err(_) => {}
                 // Touched, or put there anew: what counts is whether the same bytes are asked.
                 Ok(Unchanged::Changed) => match self.stamp_of_same_bytes(&answer) {
                     Some(stamp) => answer.stamp = stamp,
                     None => return Delivery::RequestChanged,
                 },
                 Ok(Unchanged::Gone) => return Delivery::Unclaimed,
-                // Publishing looks at it again, and fails for the same cause once the decision is recorded.
-                Err(_) => {}
             }
         }
         let counts = self.record(&answer.entries) || !self.require_audit;

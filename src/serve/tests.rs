@@ -274,9 +274,10 @@ impl Model {
 
     fn step(&mut self, event: Event) {
         for effect in self.effects_of(event) {
-            match effect {
-                Effect::Read(candidate) => self.reads.push_back(candidate),
-                other => self.work.push_back(other),
+            if let Effect::Read(candidate) = effect {
+                self.reads.push_back(candidate);
+            } else {
+                self.work.push_back(effect);
             }
         }
     }

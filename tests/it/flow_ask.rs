@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::processes::run;
-use crate::support::spool::{TestSpool, until};
+use crate::support::spool::{TestSpool, is_there, names, until};
 
 /// The keys of the answer that programs may rely on.
 const KEYS: [&str; 11] = [
@@ -143,13 +143,10 @@ fn an_ask_leaves_nothing_behind() {
     spool.ask("P").value("ls a").run().approved();
     spool.ask("P").value("rm a").run().unruled();
     assert_eq!(spool.waiting("P"), [""; 0]);
-    assert_eq!(
-        spool.names(&spool.session_dir("P").join("responses")),
-        [""; 0]
-    );
+    assert_eq!(names(&spool.session_dir("P").join("responses")), [""; 0]);
     assert_eq!(server.stop(), 0);
-    assert_eq!(spool.names(&spool.root().join("sessions")), [""; 0]);
-    assert_eq!(spool.names(&spool.root().join("serving")), ["P.lock"]);
+    assert_eq!(names(&spool.root().join("sessions")), [""; 0]);
+    assert_eq!(names(&spool.root().join("serving")), ["P.lock"]);
     assert_eq!(spool.quarantined(), [""; 0]);
 }
 
@@ -176,7 +173,7 @@ fn wrong_usage_is_told_before_anything_is_asked() {
         assert_eq!(stdout, "", "{args:?}");
         assert!(!stderr.is_empty(), "{args:?}");
     }
-    assert!(!spool.is_there(&spool.root().join("sessions")));
+    assert!(!is_there(&spool.root().join("sessions")));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::processes::run;
-use crate::support::spool::{TestSpool, request, until};
+use crate::support::spool::{TestSpool, age, is_there, request, until};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -46,19 +46,19 @@ fn an_old_request_of_a_requester_that_claims_no_lock_expires_unseen() {
     let spool = TestSpool::new();
     let old = request("old", "P", "bash", "ls x");
     spool.put_request("P", &old);
-    spool.age(&spool.request_path("P", "old"), HOUR);
+    age(&spool.request_path("P", "old"), HOUR);
     let mut server = spool.serve_select("P", &json!({"bash": {"ls *": "allow"}}));
     let entry = spool.await_event("forwarded_permission.request_expired", "old");
     assert!(entry["ageMs"].as_u64().unwrap() >= 3_600_000, "{entry}");
     until("it to be moved aside", || spool.quarantined().len() == 1);
-    assert!(!spool.is_there(&spool.request_path("P", "old")));
+    assert!(!is_there(&spool.request_path("P", "old")));
     // It is younger than what it will wait for, whatever the default says.
     let mut patient = request("patient", "P", "bash", "ls x");
     patient["relay"] = json!({"v": 1, "timeoutMs": 7_200_000});
     let path = spool.request_path("P", "patient");
     let aside = spool.root().join("patient.json");
     spool.put(&aside, patient.to_string());
-    spool.age(&aside, HOUR);
+    age(&aside, HOUR);
     rename(&aside, &path);
     assert_eq!(spool.await_response("P", "patient")["approved"], true);
     // And this one is past it, by more than the minute that is allowed for.
@@ -66,13 +66,13 @@ fn an_old_request_of_a_requester_that_claims_no_lock_expires_unseen() {
     impatient["relay"] = json!({"v": 1, "timeoutMs": 1_000});
     let path = spool.request_path("P", "impatient");
     spool.put(&aside, impatient.to_string());
-    spool.age(&aside, Duration::from_secs(62));
+    age(&aside, Duration::from_secs(62));
     rename(&aside, &path);
     spool.await_event("forwarded_permission.request_expired", "impatient");
 
     assert_eq!(server.stop(), 0);
     for id in ["old", "impatient"] {
-        assert!(!spool.is_there(&spool.response_path("P", id)), "{id}");
+        assert!(!is_there(&spool.response_path("P", id)), "{id}");
         assert!(spool.ends_of(id).is_empty(), "{id}");
     }
     assert!(!server.running.stdout().contains("ls x"));
@@ -90,7 +90,7 @@ fn rename(from: &std::path::Path, to: &std::path::Path) {
 fn the_age_at_which_a_request_expires_is_a_setting() {
     let spool = TestSpool::new();
     spool.put_request("P", &request("r1", "P", "bash", "ls x"));
-    spool.age(&spool.request_path("P", "r1"), Duration::from_mins(10));
+    age(&spool.request_path("P", "r1"), Duration::from_mins(10));
     let config = json!({"permission": {"bash": {"ls *": "allow"}}, "requestMaxAgeMs": 300_000});
     let _server = spool.serve("P").config(&spool.config("P", &config)).start();
     spool.await_event("forwarded_permission.request_expired", "r1");
@@ -127,7 +127,7 @@ fn the_request_of_a_child_that_died_before_the_server_came_is_removed_unseen() {
     spool.await_event("forwarded_permission.requester_gone", "r1");
     until("the request to go", || spool.waiting("P").is_empty());
     assert!(spool.ends_of("r1").is_empty());
-    assert!(!spool.is_there(&spool.response_path("P", "r1")));
+    assert!(!is_there(&spool.response_path("P", "r1")));
     assert_eq!(server.stop(), 0);
 }
 
@@ -137,7 +137,7 @@ fn the_age_that_is_listed_is_that_of_the_file() {
     let mut old = request("r1", "P", "bash", "make");
     old["createdAt"] = json!(9_000_000_000_000_000_i64);
     spool.put_request("P", &old);
-    spool.age(&spool.request_path("P", "r1"), HOUR);
+    age(&spool.request_path("P", "r1"), HOUR);
     let (code, stdout, _) = run(spool.relay().args(["ls", "--json"]));
     assert_eq!(code, 0);
     let line: Value = serde_json::from_str(&stdout).unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::processes::run;
-use crate::support::spool::{TestSpool, request};
+use crate::support::spool::{TestSpool, is_there, names, request};
 
 fn lines(spool: &TestSpool, args: &[&str]) -> Vec<Value> {
     let (code, stdout, stderr) = run(spool.relay().args(args));
@@ -20,7 +20,7 @@ fn listing_prints_what_waits_and_answers_nothing() {
     assert_eq!(lines(&spool, &["ls", "--json"]), Vec::<Value>::new());
     let (code, stdout, _) = run(spool.relay().arg("ls"));
     assert_eq!((code, stdout.trim()), (0, "nothing is waiting"));
-    assert!(!spool.is_there(&spool.root()));
+    assert!(!is_there(&spool.root()));
 
     for id in ["r1", "r2", "r3"] {
         spool.put_request("P", &request(id, "P", "bash", &format!("make {id}")));
@@ -38,10 +38,7 @@ fn listing_prints_what_waits_and_answers_nothing() {
         Vec::<Value>::new()
     );
     assert_eq!(spool.waiting("P"), ["r1", "r2", "r3"]);
-    assert_eq!(
-        spool.names(&spool.session_dir("P").join("responses")),
-        [""; 0]
-    );
+    assert_eq!(names(&spool.session_dir("P").join("responses")), [""; 0]);
 }
 
 #[test]

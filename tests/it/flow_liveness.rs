@@ -9,8 +9,10 @@ use askrelay::wire::{Liveness, SessionId};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::processes::run;
-use crate::support::spool::{TestSpool, eventually, pass, request, response, until};
+use crate::support::processes::{Running, run};
+use crate::support::spool::{
+    TestSpool, eventually, is_there, names, pass, read_json, request, response, until,
+};
 
 /// Far above the three seconds that are promised, for a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(30);
@@ -38,7 +40,7 @@ fn an_inbox_that_nobody_reads_is_given_up_within_seconds() {
     assert_eq!(entry["servingChannel"], "heartbeat");
     assert_eq!(entry["servingState"], "absent");
     assert_eq!(entry["targetSessionId"], "P");
-    assert_eq!(spool.names(&spool.root().join("sessions")), [""; 0]);
+    assert_eq!(names(&spool.root().join("sessions")), [""; 0]);
 }
 
 #[test]
@@ -87,7 +89,7 @@ fn a_second_server_of_a_session_is_refused_with_the_pid_of_the_first() {
         "{stderr}"
     );
     // The first has noticed nothing, and its record is its own.
-    let record = spool.read(&spool.heartbeat_path("P")).unwrap();
+    let record = read_json(&spool.heartbeat_path("P")).unwrap();
     assert_eq!(record["pid"], first.running.pid());
     let child = spool.ask("P").value("make").start();
     first.answer("make", "Yes");
@@ -98,10 +100,10 @@ fn a_second_server_of_a_session_is_refused_with_the_pid_of_the_first() {
 fn servers_that_start_at_once_end_up_as_one() {
     let spool = TestSpool::new();
     let mut starting: Vec<_> = (0..4).map(|_| spool.serve("P").spawn()).collect();
-    let ended = |starting: &mut Vec<crate::support::processes::Running>| {
+    let ended = |starting: &mut Vec<Running>| {
         starting
             .iter_mut()
-            .map(|server| server.has_ended())
+            .map(Running::has_ended)
             .filter(|ended| *ended)
             .count()
     };
@@ -111,9 +113,7 @@ fn servers_that_start_at_once_end_up_as_one() {
         .filter_map(|server| (!server.has_ended()).then(|| server.pid()));
     let pid = serving.next().unwrap();
     until("the record of the one", || {
-        spool
-            .read(&spool.heartbeat_path("P"))
-            .is_some_and(|record| record["pid"] == pid)
+        read_json(&spool.heartbeat_path("P")).is_some_and(|record| record["pid"] == pid)
     });
 }
 
@@ -128,7 +128,7 @@ fn a_killed_child_takes_its_open_question_with_it() {
     let entry = spool.await_event("forwarded_permission.requester_gone", "r1");
     assert_eq!(entry["requesterSessionId"], "child");
     until("the request to go", || spool.waiting("P").is_empty());
-    assert!(!spool.is_there(&spool.response_path("P", "r1")));
+    assert!(!is_there(&spool.response_path("P", "r1")));
 
     // The answer to what is gone decides nothing, and not the next question either.
     server.choose(&question, "Yes");
@@ -254,7 +254,7 @@ fn a_server_that_stands_still_is_given_up_and_finds_the_request_gone() {
                 .events_of("forwarded_permission.answer_unclaimed", "r1")
                 .is_empty()
     });
-    assert!(!spool.is_there(&spool.response_path("P", "r1")));
+    assert!(!is_there(&spool.response_path("P", "r1")));
     // It serves on.
     let child = spool.ask("P").value("make two").start();
     server.answer("make two", "Yes");
@@ -273,7 +273,7 @@ fn a_key_pressed_while_the_child_died_unseen_decides_nothing() {
     server.running.thaw();
     spool.await_event("forwarded_permission.requester_gone", "r1");
     until("the request to go", || spool.waiting("P").is_empty());
-    assert!(!spool.is_there(&spool.response_path("P", "r1")));
+    assert!(!is_there(&spool.response_path("P", "r1")));
     assert!(spool.ends_of("r1").is_empty());
 }
 
@@ -283,7 +283,7 @@ fn a_session_whose_person_thinks_is_still_served() {
     let mut server = spool.serve_select("P", &json!({"bash": {"ls *": "allow"}}));
     let first = spool.ask("P").value("make one").id("r1").start();
     let question = server.question();
-    let beat = || spool.read(&spool.heartbeat_path("P")).unwrap()["updatedAt"].clone();
+    let beat = || read_json(&spool.heartbeat_path("P")).unwrap()["updatedAt"].clone();
     let before = beat();
     let second = spool.ask("P").value("make two").id("r2").start();
     // The record goes on being written while the question stands; five seconds without would be the end.
@@ -312,7 +312,7 @@ fn a_server_that_ends_settles_all_that_wait_and_withdraws_its_heartbeat() {
     let question = server.question();
     assert!(question.text.contains("make r1"));
     assert_eq!(server.stop(), 0);
-    assert!(!spool.is_there(&spool.heartbeat_path("P")));
+    assert!(!is_there(&spool.heartbeat_path("P")));
     assert_eq!(
         spool.events("forwarded_permission.serving_stopped").len(),
         1
@@ -330,7 +330,7 @@ fn a_server_that_ends_settles_all_that_wait_and_withdraws_its_heartbeat() {
     // No question was opened in a session that ends.
     assert!(!server.running.stdout().contains("make r2"));
     assert!(!server.running.stdout().contains("make r3"));
-    assert_eq!(spool.names(&spool.root().join("sessions")), [""; 0]);
+    assert_eq!(names(&spool.root().join("sessions")), [""; 0]);
 }
 
 #[test]
@@ -365,10 +365,10 @@ fn a_start_over_the_records_of_the_dead_sweeps_them_and_leaves_the_living() {
     let mut killed = spool.serve("K").start();
     killed.running.kill();
     let _alive = spool.serve("A").start();
-    assert!(!spool.is_there(&spool.heartbeat_path("K")));
+    assert!(!is_there(&spool.heartbeat_path("K")));
     let _third = spool.serve("B").start();
-    assert!(spool.is_there(&spool.heartbeat_path("A")));
-    assert!(spool.is_there(&spool.heartbeat_path("B")));
+    assert!(is_there(&spool.heartbeat_path("A")));
+    assert!(is_there(&spool.heartbeat_path("B")));
 }
 
 // The record itself, judged with a clock that is handed in.
@@ -398,7 +398,7 @@ impl Looks {
     }
 }
 
-fn record(pid: Value, updated_at: i64) -> Value {
+fn record(pid: &Value, updated_at: i64) -> Value {
     json!({"sessionId": "P", "pid": pid, "updatedAt": updated_at})
 }
 
@@ -407,11 +407,11 @@ fn a_record_is_stale_after_five_unchanged_seconds_whatever_time_stands_in_it() {
     for updated_at in [0, 1_700_000_000_000, 9_000_000_000_000_000] {
         let mut looks = Looks::new();
         assert_eq!(looks.at(0), Liveness::Absent);
-        looks.write(&record(json!(own_pid()), updated_at));
+        looks.write(&record(&json!(own_pid()), updated_at));
         assert_eq!(looks.at(1_000), Liveness::Alive);
         assert_eq!(looks.at(5_999), Liveness::Alive);
         assert_eq!(looks.at(6_000), Liveness::Stale);
-        looks.write(&record(json!(own_pid()), updated_at));
+        looks.write(&record(&json!(own_pid()), updated_at));
         assert_eq!(looks.at(6_001), Liveness::Alive);
     }
 }
@@ -420,7 +420,7 @@ fn a_record_is_stale_after_five_unchanged_seconds_whatever_time_stands_in_it() {
 fn a_record_without_a_usable_pid_or_for_another_session_is_none() {
     for pid in [json!(0), json!(-5), json!(1.5), json!("7"), json!(null)] {
         let mut looks = Looks::new();
-        looks.write(&record(pid.clone(), 1));
+        looks.write(&record(&pid, 1));
         assert_eq!(looks.at(0), Liveness::Absent, "{pid}");
     }
     let mut looks = Looks::new();
@@ -438,7 +438,7 @@ fn a_dead_pid_counts_only_where_pids_can_be_compared() {
     let mut ended = std::process::Command::new("true").spawn().unwrap();
     let dead = ended.id();
     ended.wait().unwrap();
-    let mut comparable = record(json!(dead), 1);
+    let mut comparable = record(&json!(dead), 1);
     comparable["relay"] = json!({
         "v": 1, "held": false, "bootId": own_mark().boot_id, "pidNs": own_mark().pid_ns,
     });
@@ -450,7 +450,7 @@ fn a_dead_pid_counts_only_where_pids_can_be_compared() {
     looks.write(&comparable);
     assert_eq!(looks.at(1), Liveness::Alive);
     // Nothing is known of where this one's pid counts.
-    looks.write(&record(json!(dead), 1));
+    looks.write(&record(&json!(dead), 1));
     assert_eq!(looks.at(2), Liveness::Alive);
     assert_eq!(looks.at(5_002), Liveness::Stale);
 }
@@ -458,7 +458,7 @@ fn a_dead_pid_counts_only_where_pids_can_be_compared() {
 #[test]
 fn a_record_that_claims_a_lock_nobody_holds_is_a_dead_servers() {
     let mut looks = Looks::new();
-    let mut claiming = record(json!(own_pid()), 1);
+    let mut claiming = record(&json!(own_pid()), 1);
     claiming["relay"] = json!({"v": 1, "held": true});
     looks.write(&claiming);
     assert_eq!(looks.at(0), Liveness::LockFree);
@@ -470,7 +470,7 @@ fn a_peer_without_locks_is_waited_for_while_its_record_changes_and_its_answer_co
     let beat = |n: i64| {
         spool.put(
             &spool.heartbeat_path("P"),
-            record(json!(own_pid()), n).to_string(),
+            record(&json!(own_pid()), n).to_string(),
         );
     };
     beat(0);
@@ -499,8 +499,8 @@ fn a_peer_without_locks_is_waited_for_while_its_record_changes_and_its_answer_co
             "decision": {"kind": "user", "via": "dialog"},
         })
     );
-    assert!(!spool.is_there(&spool.response_path("P", "r1")));
-    assert!(!spool.is_there(&spool.request_path("P", "r1")));
+    assert!(!is_there(&spool.response_path("P", "r1")));
+    assert!(!is_there(&spool.request_path("P", "r1")));
 }
 
 #[test]
@@ -542,7 +542,7 @@ fn an_ask_gives_up_at_its_own_deadline_on_a_living_session() {
     // An approval after the end has no effect.
     server.choose(&question, "Yes");
     server.await_text("the line was not used");
-    assert!(!spool.is_there(&spool.response_path("P", "r1")));
+    assert!(!is_there(&spool.response_path("P", "r1")));
     assert!(spool.ends_of("r1").is_empty());
 }
 

@@ -11,7 +11,7 @@ use askrelay::wire::{Generation, Principal, RequestSource, SessionId};
 use serde_json::json;
 
 use crate::support::processes::run;
-use crate::support::spool::{TestSpool, request, until};
+use crate::support::spool::{TestSpool, names, request, until};
 
 #[test]
 fn a_second_ask_waits_behind_the_one_on_screen_and_each_answer_goes_to_its_own() {
@@ -418,7 +418,7 @@ fn five_hundred_asks_of_eight_children_are_answered_once_each() {
     // What waits was asked about once, however often the directory was listed meanwhile.
     let prompted = spool.events("forwarded_permission.prompted");
     assert_eq!(prompted.len(), 166);
-    assert_eq!(spool.names(&spool.root().join("sessions")), [""; 0]);
+    assert_eq!(names(&spool.root().join("sessions")), [""; 0]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::spool::{TestSpool, request, response, until};
+use crate::support::spool::{TestSpool, is_there, names, read_json, request, response, until};
 
 #[test]
 fn an_answer_is_written_although_its_directory_was_removed() {
@@ -36,7 +36,7 @@ fn an_answer_that_cannot_be_written_is_tried_again_and_nobody_is_asked_twice() {
     let error = spool.await_event("permission_forwarding.error", "r1");
     assert!(error["message"].as_str().unwrap().contains("tried again"));
     // The request is kept, and other asks are still read meanwhile.
-    assert!(spool.is_there(&spool.request_path("P", "r1")));
+    assert!(is_there(&spool.request_path("P", "r1")));
     fs::remove_file(&responses).unwrap();
     child.end().denied();
     assert_eq!(spool.events_of("permission_request.waiting", "r1").len(), 1);
@@ -59,9 +59,7 @@ fn an_answer_that_somebody_else_put_there_first_makes_room_for_the_true_one() {
     );
     server.choose(&question, "No");
     until("the true answer", || {
-        spool
-            .read(&spool.response_path("P", "r1"))
-            .is_some_and(|answer| answer["approved"] == false)
+        read_json(&spool.response_path("P", "r1")).is_some_and(|answer| answer["approved"] == false)
     });
     spool.await_event("forwarded_permission.response_refused", "r1");
     assert_eq!(spool.quarantined().len(), 1);
@@ -80,7 +78,7 @@ fn a_child_refuses_the_answer_of_another_session_and_waits_on() {
     );
     spool.await_event("forwarded_permission.response_refused", "r1");
     until("it to be removed", || {
-        !spool.is_there(&spool.response_path("P", "r1"))
+        !is_there(&spool.response_path("P", "r1"))
     });
     server.choose(&question, "No");
     child.end().denied();
@@ -121,8 +119,8 @@ fn an_answer_that_is_none_or_contradicts_itself_is_no_approval() {
         let ended = child.end();
         ended.unruled();
         assert_eq!(ended.json["abandoned"], "unreadable_response", "{id}");
-        assert!(!spool.is_there(&spool.response_path("P", id)), "{id}");
-        assert!(!spool.is_there(&spool.request_path("P", id)), "{id}");
+        assert!(!is_there(&spool.response_path("P", id)), "{id}");
+        assert!(!is_there(&spool.request_path("P", id)), "{id}");
     }
 }
 
@@ -150,7 +148,7 @@ fn a_request_that_is_swapped_under_an_open_question_is_asked_anew() {
     server.choose(&question, "Yes");
     let question = server.question();
     assert!(question.text.contains("rm everything"), "{}", question.text);
-    assert!(!spool.is_there(&spool.response_path("P", "r1")));
+    assert!(!is_there(&spool.response_path("P", "r1")));
     server.choose(&question, "No");
     assert_eq!(spool.await_response("P", "r1")["approved"], false);
 }
@@ -164,14 +162,14 @@ fn the_directories_of_a_served_session_outlive_each_child_and_go_with_the_server
     for _ in 0..3 {
         spool.ask("P").value("ls x").run().approved();
         for directory in ["requests", "responses"] {
-            assert!(spool.is_there(&spool.session_dir("P").join(directory)));
+            assert!(is_there(&spool.session_dir("P").join(directory)));
         }
     }
     server.choose(&question, "Yes");
     other.end().approved();
-    assert!(spool.is_there(&spool.session_dir("P").join("requests")));
+    assert!(is_there(&spool.session_dir("P").join("requests")));
     assert_eq!(server.stop(), 0);
-    assert!(!spool.is_there(&spool.session_dir("P")));
+    assert!(!is_there(&spool.session_dir("P")));
 }
 
 #[test]
@@ -181,8 +179,8 @@ fn an_answer_that_was_not_read_yet_keeps_its_directory() {
     spool.put_request("P", &request("r2", "P", "bash", "ls x"));
     assert_eq!(spool.await_response("P", "r2")["approved"], true);
     assert_eq!(server.stop(), 0);
-    assert!(spool.is_there(&spool.response_path("P", "r2")));
-    assert!(!spool.is_there(&spool.session_dir("P").join("requests")));
+    assert!(is_there(&spool.response_path("P", "r2")));
+    assert!(!is_there(&spool.session_dir("P").join("requests")));
 }
 
 #[test]
@@ -258,7 +256,7 @@ fn a_request_that_never_becomes_whole_is_set_aside_once_and_answered() {
     assert_eq!(answer["approved"], false);
     assert_eq!(answer["decidedBy"]["kind"], "gate_error");
     until("it to be moved aside", || spool.quarantined().len() == 1);
-    assert!(!spool.is_there(&spool.request_path("P", "r1")));
+    assert!(!is_there(&spool.request_path("P", "r1")));
     assert_eq!(server.stop(), 0);
     assert_eq!(
         spool.events_of("permission_forwarding.warning", "r1").len(),
@@ -283,7 +281,7 @@ fn many_children_that_come_and_go_leave_nothing() {
     });
     assert!(spool.waiting("P").is_empty());
     let responses = spool.session_dir("P").join("responses");
-    assert_eq!(spool.names(&responses), [""; 0]);
+    assert_eq!(names(&responses), [""; 0]);
     assert_eq!(server.stop(), 0);
     assert_eq!(spool.quarantined(), [""; 0]);
 }

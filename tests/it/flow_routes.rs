@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::processes::{Child, Ended, Running, Server, run};
-use crate::support::spool::{TestSpool, until};
+use crate::support::spool::{TestSpool, is_there, names, until};
 
 /// The frames around a decision, from the outside in, and what decided.
 fn frames(decided_by: &Value) -> (Vec<String>, Value) {
@@ -74,7 +74,7 @@ fn an_ask_of_a_session_whose_only_parent_is_itself_is_unavailable_at_once() {
         .run();
     ended.unruled();
     assert_eq!(ended.json["abandoned"], "no_parent");
-    assert!(!spool.is_there(&spool.root().join("sessions")));
+    assert!(!is_there(&spool.root().join("sessions")));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_child_without_a_resolvable_parent_hears_every_variable_that_was_tried() {
         spool.events_of("permission_forwarding.error", "r1").len(),
         1
     );
-    assert!(!spool.is_there(&spool.root().join("sessions")));
+    assert!(!is_there(&spool.root().join("sessions")));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn the_first_parent_variable_that_names_somebody_wins() {
 fn a_session_id_is_encoded_on_disk_and_plain_everywhere_else() {
     let spool = TestSpool::new();
     let mut server = spool.serve("a b/c").select().start();
-    assert!(spool.is_there(&spool.heartbeat_path("a%20b%2Fc")));
+    assert!(is_there(&spool.heartbeat_path("a%20b%2Fc")));
     let child = spool.ask("a b/c").value("make").id("r1").start();
     let question = server.question();
     assert_eq!(spool.waiting("a%20b%2Fc"), ["r1"]);
@@ -199,10 +199,7 @@ fn the_ask_of_a_great_grandchild_reaches_the_nearest_ancestor_that_is_served() {
     ended.approved();
     assert_eq!(ended.json["responderSessionId"], "P");
     // Nobody in between was bothered, and nothing of them was made.
-    assert_eq!(
-        spool.names(&spool.root().join("serving")),
-        ["P.json", "P.lock"]
-    );
+    assert_eq!(names(&spool.root().join("serving")), ["P.json", "P.lock"]);
 }
 
 #[test]
@@ -302,7 +299,7 @@ fn an_approval_comes_back_through_four_hops_with_each_of_them_named() {
     for session in ["S3", "S2", "S1", "P"] {
         until("no request left", || spool.waiting(session).is_empty());
         let responses = spool.session_dir(session).join("responses");
-        until("no response left", || spool.names(&responses).is_empty());
+        until("no response left", || names(&responses).is_empty());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::spool::{TestSpool, request, until};
+use crate::support::spool::{TestSpool, is_there, names, read_json, request, until};
 
 /// What becomes of one request under one policy, without a person.
 fn answer_to(rules: &Value, request: &Value) -> Value {
@@ -242,17 +242,11 @@ fn an_id_that_is_not_the_file_name_names_no_file() {
     }
     until("them to be moved aside", || spool.quarantined().len() == 3);
     assert_eq!(
-        spool.names(&spool.session_dir("P").join("responses")),
+        names(&spool.session_dir("P").join("responses")),
         ["xxx.json", "yyy.json", "zzz.json"]
     );
-    assert_eq!(
-        spool.names(&spool.session_dir("P")),
-        ["requests", "responses"]
-    );
-    assert_eq!(
-        spool.names(&spool.root()),
-        ["quarantine", "serving", "sessions"]
-    );
+    assert_eq!(names(&spool.session_dir("P")), ["requests", "responses"]);
+    assert_eq!(names(&spool.root()), ["quarantine", "serving", "sessions"]);
 }
 
 #[test]
@@ -294,7 +288,7 @@ fn names_are_taken_in_order_and_a_temporary_one_is_nobodys() {
         server.answer(&format!("make {id}"), "Yes");
         assert_eq!(spool.await_response("P", id)["approved"], true);
     }
-    assert!(spool.is_there(&unfinished));
+    assert!(is_there(&unfinished));
     assert_eq!(spool.quarantined(), [""; 0]);
 }
 
@@ -334,7 +328,7 @@ fn a_start_and_an_end_are_in_the_log_with_the_mode() {
     let started = spool.events("forwarded_permission.serving_started");
     assert_eq!(started[0]["sessionId"], "P");
     assert_eq!(started[0]["mode"], "select");
-    let record = spool.read(&spool.heartbeat_path("P")).unwrap();
+    let record = read_json(&spool.heartbeat_path("P")).unwrap();
     assert_eq!(record["sessionId"], "P");
     assert_eq!(record["pid"], server.running.pid());
     assert_eq!(record["relay"]["held"], true);
@@ -345,7 +339,7 @@ fn a_start_and_an_end_are_in_the_log_with_the_mode() {
         spool.events("forwarded_permission.serving_stopped")[0]["sessionId"],
         "P"
     );
-    assert_eq!(spool.names(&spool.root().join("serving")), ["P.lock"]);
+    assert_eq!(names(&spool.root().join("serving")), ["P.lock"]);
 }
 
 #[test]

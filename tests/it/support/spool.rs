@@ -144,35 +144,9 @@ impl TestSpool {
         self.put(&self.request_path(session, id), request.to_string());
     }
 
-    /// Puts the modification time of a file back.
-    pub(crate) fn age(&self, path: &Path, by: Duration) {
-        let file = fs::File::options().write(true).open(path).unwrap();
-        let then = file.metadata().unwrap().modified().unwrap() - by;
-        file.set_modified(then).unwrap();
-    }
-
-    pub(crate) fn is_there(&self, path: &Path) -> bool {
-        path.symlink_metadata().is_ok()
-    }
-
-    pub(crate) fn read(&self, path: &Path) -> Option<Value> {
-        serde_json::from_slice(&fs::read(path).ok()?).ok()
-    }
-
-    /// Names in a directory, sorted; none where it is not there.
-    pub(crate) fn names(&self, directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(directory)
-            .into_iter()
-            .flatten()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
     /// Ids of the requests that wait in a session's inbox.
     pub(crate) fn waiting(&self, session: &str) -> Vec<String> {
-        self.names(&self.session_dir(session).join("requests"))
+        names(&self.session_dir(session).join("requests"))
             .iter()
             .filter_map(|name| name.strip_suffix(".json"))
             .map(str::to_owned)
@@ -181,19 +155,19 @@ impl TestSpool {
 
     /// Names of what was moved aside, without the notes beside them.
     pub(crate) fn quarantined(&self) -> Vec<String> {
-        let mut names = self.names(&self.root().join("quarantine"));
+        let mut names = names(&self.root().join("quarantine"));
         names.retain(|name| !name.ends_with(".reason.json"));
         names
     }
 
     pub(crate) fn await_request(&self, session: &str, id: &str) -> Value {
         let path = self.request_path(session, id);
-        eventually(&format!("request {id}"), || self.read(&path))
+        eventually(&format!("request {id}"), || read_json(&path))
     }
 
     pub(crate) fn await_response(&self, session: &str, id: &str) -> Value {
         let path = self.response_path(session, id);
-        eventually(&format!("response {id}"), || self.read(&path))
+        eventually(&format!("response {id}"), || read_json(&path))
     }
 
     // The review log.
@@ -233,6 +207,32 @@ impl TestSpool {
         ends.extend(self.events_of("forwarded_permission.denied", id));
         ends
     }
+}
+
+/// Puts the modification time of a file back.
+pub(crate) fn age(path: &Path, by: Duration) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    let then = file.metadata().unwrap().modified().unwrap() - by;
+    file.set_modified(then).unwrap();
+}
+
+pub(crate) fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+pub(crate) fn read_json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Names in a directory, sorted; none where it is not there.
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
 }
 
 fn make_private_dirs(root: &Path, directory: &Path) {
