@@ -325,7 +325,7 @@ impl Server {
         let mut next_poll = clock::now().after(POLL_UNPROVEN);
         let mut next_parent = clock::now().after(PARENT_EVERY);
         while !self.finished {
-            if !self.work.is_empty() {
+            if self.is_busy() {
                 // What is opened in this slice may be closed before it ends.
                 self.woken.anything_open.store(true, Ordering::Relaxed);
                 self.work_a_slice();
@@ -345,7 +345,7 @@ impl Server {
                 due = due.min(now.after(wait));
             }
             let woken = Arc::clone(&self.woken);
-            let busy = !self.work.is_empty() || !self.reads.is_empty();
+            let busy = self.is_busy();
             tokio::select! {
                 biased;
                 () = &mut stop, if !stopping => {
@@ -580,6 +580,10 @@ impl Server {
                 return;
             }
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.work.is_empty() || !self.reads.is_empty()
     }
 
     fn next_effect(&mut self) -> Option<Effect> {

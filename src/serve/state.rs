@@ -186,9 +186,9 @@ impl State {
         self.asks.len()
     }
 
-    /// Whether anything is open: an ask, or a file that may still be growing.
+    /// Whether anything is open: an ask, a file that is about to be read, or one that may still be growing.
     pub fn has_open(&self) -> bool {
-        !self.asks.is_empty() || !self.growing.is_empty()
+        !self.asks.is_empty() || !self.reading.is_empty() || !self.growing.is_empty()
     }
 
     /// The requests whose requesters hold a lock.
@@ -245,7 +245,7 @@ impl State {
                 // A writer that does not rename is done now.
                 let candidate = candidate_of(&id);
                 if self.growing.contains_key(&candidate) {
-                    effects.push(Effect::Read(candidate));
+                    self.look_at(candidate, &mut effects);
                 }
                 if self.asks.get(&id).is_some_and(|ask| ask.held) {
                     effects.push(Effect::CheckLife(id));
