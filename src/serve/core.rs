@@ -16,8 +16,8 @@ use crate::clock::{self, Moment};
 use crate::process;
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
-    AnswerOutcome, Candidate, Effort, FileRead, HeartbeatFile, Inbox, LivenessProbe, LockOutcome,
-    Owner, RequesterLife, Scan, ServingLock, Spool, SpoolError, Unchanged,
+    AnswerOutcome, Candidate, Effort, FileRead, FileStamp, HeartbeatFile, Inbox, LivenessProbe,
+    LockOutcome, Owner, RequesterLife, Scan, ServingLock, Spool, SpoolError, Unchanged,
 };
 use crate::wire::{
     Decision, Digest, ForwardedPermissionResponse, Heartbeat, HeartbeatRelay, Liveness, RequestId,
@@ -50,7 +50,10 @@ pub(super) struct Core {
     pub(super) woken: Arc<Woken>,
     pub(super) prompter: Option<Box<dyn Prompter>>,
     pub(super) parent: Option<LivenessProbe>,
+    /// What is to be done, in the order in which it was decided.
     pub(super) work: VecDeque<Effect>,
+    /// What is to be read when that is done: whatever follows from one file is done before the next one is read.
+    pub(super) reads: VecDeque<Candidate>,
     pub(super) errands: Vec<Errand>,
     pub(super) mode: &'static str,
     pub(super) agent: String,
@@ -78,20 +81,37 @@ pub(super) enum Rest {
 impl Core {
     /// Steps the state, and puts its effects behind those that are there.
     pub(super) fn dispatch(&mut self, now: Moment, event: Event) {
-        self.work.extend(self.state.step(now, event));
+        for effect in self.state.step(now, event) {
+            if let Effect::Read(candidate) = effect {
+                self.reads.push_back(candidate);
+            } else {
+                self.work.push_back(effect);
+            }
+        }
     }
 
-    /// As [`Core::dispatch`], but before those that are there.
+    /// As [`Core::dispatch`], and what is to be read then goes before everything that waits to be read.
     fn dispatch_first(&mut self, now: Moment, event: Event) {
-        for effect in self.state.step(now, event).into_iter().rev() {
-            self.work.push_front(effect);
-        }
+        let before = self.reads.len();
+        self.dispatch(now, event);
+        let new = self.reads.len() - before;
+        self.reads.rotate_right(new);
+    }
+
+    /// Whether anything is to be done.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.work.is_empty() || !self.reads.is_empty()
+    }
+
+    fn next_effect(&mut self) -> Option<Effect> {
+        let read = || self.reads.pop_front().map(Effect::Read);
+        self.work.pop_front().or_else(read)
     }
 
     pub(super) fn person_event(&mut self, event: PersonEvent) {
         let now = clock::now();
         match event {
-            // A person's answer goes before everything that waits.
+            // The next question goes before everything that waits to be read.
             PersonEvent::Chosen {
                 id,
                 digest,
@@ -138,11 +158,7 @@ impl Core {
         }
         self.wake(clock::now());
         self.work_a_slice();
-        if self.work.is_empty()
-            && self.errands.is_empty()
-            && !self.state.has_open()
-            && !self.finished
-        {
+        if !self.is_busy() && self.errands.is_empty() && !self.state.has_open() && !self.finished {
             Rest::Nothing
         } else {
             Rest::Some
@@ -151,12 +167,12 @@ impl Core {
 
     /// Works until nothing is left or the slice is over.
     pub(super) fn work_a_slice(&mut self) {
-        if !self.work.is_empty() {
+        if self.is_busy() {
             // What is opened in this slice may be closed before it ends.
             self.woken.set_open(true);
             let until = clock::now().after(SLICE);
             let mut done = 0_u32;
-            while let Some(effect) = self.work.pop_front() {
+            while let Some(effect) = self.next_effect() {
                 self.perform(effect);
                 done += 1;
                 if done.is_multiple_of(8) && clock::now() >= until {
@@ -288,7 +304,6 @@ impl Core {
                 if self.is_answered(&candidate, &read) {
                     read = FileRead::Missing;
                 }
-                // An answer follows its request at once, before the next file is read.
                 self.dispatch_first(clock::now(), Event::Read(candidate, read, life));
             }
             Effect::Answer(answer) => self.answer(*answer),
@@ -380,16 +395,20 @@ impl Core {
                 RequesterLife::Gone | RequesterLife::Waiting | RequesterLife::Unknown => {}
             }
             match self.inbox.is_unchanged(&answer.id, answer.stamp) {
-                Ok(Unchanged::Same) => {}
-                Ok(Unchanged::Changed) => return Delivery::RequestChanged,
+                // Where it cannot be told, publishing looks again, and fails for that cause once the decision is recorded.
+                Ok(Unchanged::Same) | Err(_) => {}
+                // Touched, or put there anew: what counts is whether the same bytes are asked.
+                Ok(Unchanged::Changed) => match self.stamp_of_same_bytes(&answer) {
+                    Some(stamp) => answer.stamp = stamp,
+                    None => return Delivery::RequestChanged,
+                },
                 Ok(Unchanged::Gone) => return Delivery::Unclaimed,
-                Err(error) => return Delivery::Failed(describe(&error)),
             }
         }
-        let recorded = self.record(&answer.entries);
+        let counts = self.record(&answer.entries) || !self.require_audit;
         #[cfg(debug_assertions)]
         crate::spool::fault::at("recorded");
-        if !recorded && self.require_audit {
+        if !counts {
             answer.decision = Decision::unavailable(
                 "the decision could not be recorded, and this session decides nothing unrecorded",
             );
@@ -399,11 +418,22 @@ impl Core {
             return Delivery::Failed("the response cannot be written as JSON".to_owned());
         };
         match self.inbox.answer(&answer.id, Some(answer.stamp), &bytes) {
-            Ok(AnswerOutcome::Delivered) => Delivery::Delivered,
+            Ok(AnswerOutcome::Delivered) if counts => Delivery::Delivered,
+            Ok(AnswerOutcome::Delivered) => Delivery::Unrecorded,
             Ok(AnswerOutcome::Unclaimed) => Delivery::Unclaimed,
             Ok(AnswerOutcome::RequestChanged) => Delivery::RequestChanged,
             Ok(AnswerOutcome::AlreadyThere(found)) => self.already_there(&answer, &found),
             Err(error) => Delivery::Failed(describe(&error)),
+        }
+    }
+
+    /// The stamp that the request has now, where its bytes are those that were decided.
+    fn stamp_of_same_bytes(&self, answer: &Answer) -> Option<FileStamp> {
+        match self.inbox.read(&Candidate::of(&answer.id).name).0 {
+            FileRead::Content { bytes, stamp } => {
+                (Digest::of(&bytes) == answer.digest).then_some(stamp)
+            }
+            FileRead::Missing | FileRead::Refused(_) | FileRead::Failed(_) => None,
         }
     }
 

@@ -33,8 +33,8 @@ pub enum Event {
     },
     /// The person is gone: nobody can be asked here any more.
     PersonGone,
-    /// The parent session answered an ask that was passed on to it, or nobody did.
-    Relayed(RequestId, RelayOutcome),
+    /// The parent session answered an ask that was passed on to it with these bytes, or nobody did.
+    Relayed(RequestId, Digest, RelayOutcome),
     /// The parent session is, or is not, demonstrably being served.
     Parent(ParentLife),
     /// What became of an answer.
@@ -70,6 +70,8 @@ pub enum ParentLife {
 pub enum Delivery {
     /// It was published.
     Delivered,
+    /// It could not be recorded, as this session demands, so a denial was published in its place.
+    Unrecorded,
     /// Nobody can take it.
     Unclaimed,
     /// Another file has the request's name now.
@@ -167,6 +169,8 @@ pub struct Shown {
 pub struct Relay {
     /// The request, as read.
     pub request: ForwardedPermissionRequest,
+    /// Digest of its bytes.
+    pub digest: Digest,
     /// How long the parent may take.
     pub budget: Duration,
 }

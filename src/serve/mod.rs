@@ -16,6 +16,8 @@ mod event;
 mod queue;
 mod run;
 mod state;
+#[cfg(test)]
+mod tests;
 mod wake;
 
 pub use event::{

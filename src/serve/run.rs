@@ -22,7 +22,7 @@ use crate::spool::{
     Effort, Events, HeartbeatFile, Inbox, LivenessProbe, LockOutcome, OnWake, Owner, ServingLock,
     Spool, SpoolError, Watch, WatchId,
 };
-use crate::wire::{Hop, RequestId, SessionId};
+use crate::wire::{Digest, Hop, RequestId, SessionId};
 
 /// How often the heartbeat is written. A requester takes a record for stale after five seconds.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
@@ -130,7 +130,7 @@ pub struct Server {
     events: Events,
     person: mpsc::UnboundedReceiver<PersonEvent>,
     parent: Option<Parent>,
-    relays: JoinSet<(RequestId, RelayOutcome)>,
+    relays: JoinSet<(RequestId, Digest, RelayOutcome)>,
     relay_handles: HashMap<RequestId, AbortHandle>,
 }
 
@@ -202,6 +202,7 @@ impl Server {
             prompter,
             parent: settings.parent.as_ref().map(probe),
             work: VecDeque::new(),
+            reads: VecDeque::new(),
             errands: Vec::new(),
             mode: settings.mode.name(),
             agent: settings.agent,
@@ -283,7 +284,7 @@ impl Server {
                 if core.finished {
                     break;
                 }
-                (self.next_due(&core, &times), !core.work.is_empty())
+                (self.next_due(&core, &times), core.is_busy())
             };
             self.run_errands();
             let woken = Arc::clone(&self.woken);
@@ -300,9 +301,9 @@ impl Server {
                 Some(event) = self.person.recv() => self.core().person_event(event),
                 Some(ended) = self.relays.join_next() => {
                     // A relay that was cancelled has nothing to say.
-                    if let Ok((id, outcome)) = ended {
+                    if let Ok((id, digest, outcome)) = ended {
                         self.relay_handles.remove(&id);
-                        self.core().dispatch(clock::now(), Event::Relayed(id, outcome));
+                        self.core().dispatch(clock::now(), Event::Relayed(id, digest, outcome));
                     }
                 }
                 () = woken.notify.notified() => self.wake(),
@@ -394,7 +395,7 @@ impl Server {
     fn relay(&mut self, relay: Relay) {
         let Some(parent) = &self.parent else { return };
         let requester = parent.requester.clone();
-        let request = relay.request;
+        let (request, digest) = (relay.request, relay.digest);
         let id = request.id.clone();
         let mut path = request
             .relay
@@ -425,7 +426,7 @@ impl Server {
                     Outcome::Decided(decision) => RelayOutcome::Answered(decision),
                     Outcome::Abandoned(abandonment) => RelayOutcome::Nobody(abandonment.decision()),
                 };
-                (id, outcome)
+                (id, digest, outcome)
             }
         });
         self.relay_handles.insert(id, handle);

@@ -26,8 +26,8 @@ use crate::presentation::select::Choice;
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, Refusal, RequesterLife};
 use crate::wire::{
-    Decision, DecisionState, Digest, ForwardedPermissionRequest, GrantWidth, MAX_HOPS, Malformed,
-    RequestId, SessionId, Unusable, trim,
+    ApprovalGrant, Decision, DecisionState, Digest, ForwardedPermissionRequest, GrantWidth,
+    MAX_HOPS, Malformed, RequestId, SessionId, Unusable, trim,
 };
 
 /// How long a file that may still be growing, or is refused for a passing reason, is looked at again.
@@ -84,6 +84,8 @@ pub struct State {
     asks: HashMap<RequestId, Pending>,
     queue: Queue,
     on_screen: Option<RequestId>,
+    /// Files whose reading was asked for and is still to come: a listing in between asks for none of them again.
+    reading: HashSet<Candidate>,
     /// Files that are looked at again, and since when.
     growing: HashMap<Candidate, Moment>,
     /// Files that could not even be moved aside.
@@ -123,10 +125,24 @@ enum Stage {
     Deciding(Box<Undelivered>),
 }
 
+/// Why a usable request was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It is new, or its bytes are.
+    First,
+    /// Its turn has come.
+    Turn,
+    /// It is in line, and policy may be able to decide it by now.
+    Waiting,
+}
+
 /// A decision that has not reached its requester yet.
 #[derive(Debug)]
 struct Undelivered {
     decision: Decision,
+    /// What is granted to the whole session once the decision has reached its requester.
+    granted: Vec<ApprovalGrant>,
+    granted_width: GrantWidth,
     care: Care,
     retry_at: Option<Moment>,
     retry_after: Duration,
@@ -144,6 +160,7 @@ impl State {
             asks: HashMap::new(),
             queue: Queue::default(),
             on_screen: None,
+            reading: HashSet::new(),
             growing: HashMap::new(),
             given_up: HashSet::new(),
             files: FileClock::default(),
@@ -169,9 +186,9 @@ impl State {
         self.asks.len()
     }
 
-    /// Whether anything is open: an ask, or a file that may still be growing.
+    /// Whether anything is open: an ask, a file that is about to be read, or one that may still be growing.
     pub fn has_open(&self) -> bool {
-        !self.asks.is_empty() || !self.growing.is_empty()
+        !self.asks.is_empty() || !self.reading.is_empty() || !self.growing.is_empty()
     }
 
     /// The requests whose requesters hold a lock.
@@ -228,7 +245,7 @@ impl State {
                 // A writer that does not rename is done now.
                 let candidate = candidate_of(&id);
                 if self.growing.contains_key(&candidate) {
-                    effects.push(Effect::Read(candidate));
+                    self.look_at(candidate, &mut effects);
                 }
                 if self.asks.get(&id).is_some_and(|ask| ask.held) {
                     effects.push(Effect::CheckLife(id));
@@ -242,7 +259,7 @@ impl State {
                 by,
             } => self.chosen(&id, digest, choice, by, &mut effects),
             Event::PersonGone => self.person_gone(&mut effects),
-            Event::Relayed(id, outcome) => self.relayed(&id, outcome, &mut effects),
+            Event::Relayed(id, digest, outcome) => self.relayed(&id, digest, outcome, &mut effects),
             Event::Parent(life) => self.parent(life, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.
@@ -251,7 +268,7 @@ impl State {
             Event::Shutdown => self.shutdown(&mut effects),
         }
         self.next_question(&mut effects);
-        if self.shutting_down && self.asks.is_empty() {
+        if self.shutting_down && self.asks.is_empty() && self.reading.is_empty() {
             effects.push(Effect::Finished);
         }
         effects
@@ -287,8 +304,15 @@ impl State {
                 || self.growing.contains_key(&candidate)
                 || self.given_up.contains(&candidate);
             if !known {
-                effects.push(Effect::Read(candidate));
+                self.look_at(candidate, effects);
             }
+        }
+    }
+
+    /// Has a file read, unless that is about to happen anyway.
+    fn look_at(&mut self, candidate: Candidate, effects: &mut Vec<Effect>) {
+        if self.reading.insert(candidate.clone()) {
+            effects.push(Effect::Read(candidate));
         }
     }
 
@@ -300,6 +324,7 @@ impl State {
         life: RequesterLife,
         effects: &mut Vec<Effect>,
     ) {
+        self.reading.remove(&candidate);
         let (bytes, stamp) = match read {
             FileRead::Missing if candidate.name.as_str().is_none() => {
                 return self.set_aside(candidate, "its name is not text", effects);
@@ -410,16 +435,24 @@ impl State {
             return;
         }
         let id = request.id.clone();
-        let again = match self.asks.get(&id) {
-            Some(known) if known.digest == digest => matches!(known.stage, Stage::Rereading),
+        let look = match self.asks.get_mut(&id) {
+            Some(known) if known.digest == digest => {
+                // The same bytes; if somebody has put them there anew, this is the file that is answered.
+                known.stamp = stamp;
+                match known.stage {
+                    Stage::Rereading => Look::Turn,
+                    Stage::Queued => Look::Waiting,
+                    Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
+                }
+            }
             // Other bytes under a known id: what was waiting is not what is asked.
             Some(_) => {
                 self.forget(&id, effects);
-                false
+                Look::First
             }
-            None => false,
+            None => Look::First,
         };
-        if !again {
+        if look == Look::First {
             self.asks.insert(
                 id.clone(),
                 Pending {
@@ -433,14 +466,14 @@ impl State {
                 },
             );
         }
-        self.judge(now, request, again, effects);
+        self.judge(now, request, look, effects);
     }
 
     fn judge(
         &mut self,
         now: Moment,
         request: ForwardedPermissionRequest,
-        again: bool,
+        look: Look,
         effects: &mut Vec<Effect>,
     ) {
         let text = if request.was_replaced {
@@ -454,6 +487,12 @@ impl State {
         };
         let judgement = self.policy.judge(&question, &self.grants);
         let id = request.id.clone();
+        if look == Look::Waiting {
+            if judgement.verdict == Verdict::Ask {
+                return;
+            }
+            self.queue.remove(&request.requester_session_id, &id);
+        }
         match judgement.verdict {
             Verdict::Allow => {
                 let entry = self
@@ -470,11 +509,12 @@ impl State {
                 self.decide(&request, decision, vec![entry], Care::Fast, effects);
             }
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
-            Verdict::Ask if again && self.authority() == Authority::Person => {
+            // The person here is asked where it is the parent's turn no more as well: the parent has given it back.
+            Verdict::Ask if look == Look::Turn && self.on_screen.as_ref() == Some(&id) => {
                 self.show(now, request, &judgement, effects);
             }
             Verdict::Ask => {
-                if !again {
+                if look == Look::First {
                     let prompted = self.details("forwarded_permission.prompted", &request);
                     effects.push(Effect::Log(
                         prompted.with_known("floor", judgement.asked_because),
@@ -509,13 +549,14 @@ impl State {
                 if let Some(reason) = self.circle(&request) {
                     return self.decide_unpassable(&request, &reason, effects);
                 }
-                let gives_up_at = self.asks.get(id).and_then(|ask| ask.gives_up_at);
-                let left = gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
+                let Some(ask) = self.asks.get(id) else { return };
+                let left = ask.gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
                     at.since(now).saturating_sub(RELAY_MARGIN)
                 });
                 let budget = left.min(self.setup.forwarding_timeout);
                 effects.push(Effect::Relay(Box::new(Relay {
                     request: request.clone(),
+                    digest: ask.digest,
                     budget,
                 })));
                 self.set_stage(id, Stage::Relayed(Box::new(request)));
@@ -579,7 +620,8 @@ impl State {
 
     /// Asks the next question, where a person sits here and none is open.
     fn next_question(&mut self, effects: &mut Vec<Effect>) {
-        if self.on_screen.is_some() || self.shutting_down || self.authority() != Authority::Person {
+        // While the parent is asked, only what it gave back is in line.
+        if self.on_screen.is_some() || self.shutting_down || self.person != Person::Here {
             return;
         }
         while let Some(id) = self.queue.pop() {
@@ -587,7 +629,7 @@ impl State {
                 && matches!(ask.stage, Stage::Queued)
             {
                 ask.stage = Stage::Rereading;
-                effects.push(Effect::Read(candidate_of(&id)));
+                self.look_at(candidate_of(&id), effects);
                 self.on_screen = Some(id);
                 return;
             }
@@ -666,7 +708,8 @@ impl State {
         if !self.asks.contains_key(id) {
             return;
         }
-        let decision = self.translate_scope(request, decision, &mut entries);
+        let granted_width = decision.width;
+        let (decision, granted) = self.translate_scope(request, decision, &mut entries);
         let event = if decision.is_approved() {
             "forwarded_permission.approved"
         } else {
@@ -699,6 +742,8 @@ impl State {
             })));
             ask.stage = Stage::Deciding(Box::new(Undelivered {
                 decision,
+                granted,
+                granted_width,
                 care,
                 retry_at: None,
                 retry_after: RETRY_FIRST,
@@ -706,18 +751,18 @@ impl State {
         }
     }
 
-    /// A grant for the whole serving session is recorded here and written as a plain approval. The decider stays.
+    /// A grant for the whole serving session is recorded here and written as a plain approval. The decider stays. Gives what
+    /// is granted: it holds once the answer has reached somebody, for an answer to an ask that has gone decides nothing.
     fn translate_scope(
-        &mut self,
+        &self,
         request: &ForwardedPermissionRequest,
         mut decision: Decision,
         entries: &mut Vec<Entry>,
-    ) -> Decision {
+    ) -> (Decision, Vec<ApprovalGrant>) {
         if decision.state != DecisionState::ApprovedForServingSession {
-            return decision;
+            return (decision, Vec::new());
         }
         if !request.grants.is_empty() {
-            self.grants.record(&request.grants, decision.width);
             let grants = serde_json::to_value(&request.grants).unwrap_or_default();
             entries.push(
                 self.details("forwarded_permission.session_recorded", request)
@@ -726,7 +771,25 @@ impl State {
         }
         decision.state = DecisionState::Approved;
         decision.width = GrantWidth::Proven;
-        decision
+        (decision, request.grants.clone())
+    }
+
+    /// What was granted with an answer holds from now on. What waits may be decided by it, and is not kept until its turn.
+    fn grant(&mut self, delivered: &Undelivered, effects: &mut Vec<Effect>) {
+        if delivered.granted.is_empty() {
+            return;
+        }
+        self.grants
+            .record(&delivered.granted, delivered.granted_width);
+        let waiting: Vec<RequestId> = self
+            .asks
+            .iter()
+            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in waiting {
+            self.look_at(candidate_of(&id), effects);
+        }
     }
 
     fn answered(
@@ -737,7 +800,14 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         match delivery {
-            Delivery::Delivered => drop(self.asks.remove(id)),
+            Delivery::Delivered => {
+                if let Some(ask) = self.asks.remove(id)
+                    && let Stage::Deciding(delivered) = ask.stage
+                {
+                    self.grant(&delivered, effects);
+                }
+            }
+            Delivery::Unrecorded => drop(self.asks.remove(id)),
             Delivery::AlreadyAnswered => {
                 self.asks.remove(id);
                 effects.push(Effect::Remove(id.clone()));
@@ -756,7 +826,7 @@ impl State {
                     Entry::new("forwarded_permission.request_changed")
                         .with("requestId", id.as_str()),
                 ));
-                effects.push(Effect::Read(candidate_of(id)));
+                self.look_at(candidate_of(id), effects);
             }
             Delivery::Failed(cause) => {
                 let Some(ask) = self.asks.get_mut(id) else {
@@ -786,11 +856,18 @@ impl State {
         }
     }
 
-    fn relayed(&mut self, id: &RequestId, outcome: RelayOutcome, effects: &mut Vec<Effect>) {
+    fn relayed(
+        &mut self,
+        id: &RequestId,
+        digest: Digest,
+        outcome: RelayOutcome,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(ask) = self.asks.get_mut(id) else {
             return;
         };
-        if !matches!(ask.stage, Stage::Relayed(_)) {
+        // An answer that comes late may be to other bytes of the same name.
+        if ask.digest != digest || !matches!(ask.stage, Stage::Relayed(_)) {
             return;
         }
         let Stage::Relayed(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
@@ -832,7 +909,7 @@ impl State {
             while let Some(id) = self.queue.pop() {
                 if let Some(ask) = self.asks.get_mut(&id) {
                     ask.stage = Stage::Rereading;
-                    effects.push(Effect::Read(candidate_of(&id)));
+                    self.look_at(candidate_of(&id), effects);
                 }
             }
         }
@@ -858,12 +935,12 @@ impl State {
                 id: id.clone(),
                 why: "the input has ended".to_owned(),
             });
-            effects.push(Effect::Read(candidate_of(&id)));
+            self.look_at(candidate_of(&id), effects);
         }
         while let Some(id) = self.queue.pop() {
             if let Some(ask) = self.asks.get_mut(&id) {
                 ask.stage = Stage::Rereading;
-                effects.push(Effect::Read(candidate_of(&id)));
+                self.look_at(candidate_of(&id), effects);
             }
         }
     }
@@ -967,7 +1044,7 @@ impl State {
     }
 
     fn tick(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        effects.extend(self.growing.keys().cloned().map(Effect::Read));
+        self.look_at_growing(effects);
         let mut expired = Vec::new();
         for (id, ask) in &mut self.asks {
             match &mut ask.stage {
@@ -1013,6 +1090,13 @@ impl State {
         }
     }
 
+    fn look_at_growing(&mut self, effects: &mut Vec<Effect>) {
+        let growing: Vec<Candidate> = self.growing.keys().cloned().collect();
+        for candidate in growing {
+            self.look_at(candidate, effects);
+        }
+    }
+
     /// Looks after the ask on screen, and after a few of the others in turn: events tell sooner, but may be lost.
     fn check_lives(&mut self, effects: &mut Vec<Effect>) {
         effects.extend(self.on_screen.iter().cloned().map(Effect::CheckLife));
@@ -1035,6 +1119,7 @@ impl State {
 
     fn shutdown(&mut self, effects: &mut Vec<Effect>) {
         self.shutting_down = true;
+        self.look_at_growing(effects);
         let ids: Vec<RequestId> = self.asks.keys().cloned().collect();
         for id in ids {
             let Some(ask) = self.asks.get_mut(&id) else {
@@ -1052,7 +1137,7 @@ impl State {
                     effects.push(Effect::CancelRelay(id));
                     self.unavailable(&request, ENDED, effects);
                 }
-                Stage::Queued | Stage::Rereading => effects.push(Effect::Read(candidate_of(&id))),
+                Stage::Queued | Stage::Rereading => self.look_at(candidate_of(&id), effects),
                 deciding @ Stage::Deciding(_) => ask.stage = deciding,
             }
         }

@@ -11,6 +11,14 @@
 )]
 
 mod docs_children;
+mod flow_ask;
+mod flow_clocks;
+mod flow_inspection;
+mod flow_liveness;
+mod flow_queue;
+mod flow_races;
+mod flow_routes;
+mod flow_serving;
 mod hostile_crash;
 mod hostile_inbox;
 mod hostile_machine;

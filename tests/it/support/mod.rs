@@ -2,5 +2,7 @@
 
 pub(crate) mod fixtures;
 pub(crate) mod hostile;
+pub(crate) mod processes;
 pub(crate) mod rust;
 pub(crate) mod schema;
+pub(crate) mod spool;

@@ -1,0 +1,897 @@
+//! The pure step, driven by events alone: what must hold after any sequence of them, and a few sequences in particular.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{
+    Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Person, RelayOutcome, Setup,
+    State,
+};
+use crate::clock::Moment;
+use crate::policy::{Config, LayerRules, Layers, Policy, SessionRules, Switch};
+use crate::presentation::select::{Choice, GrantScope};
+use crate::prompt::Answerer;
+use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
+use crate::wire::{
+    Decision, DecisionSource, DecisionState, Digest, GrantWidth, RequestId, SessionId, UserSurface,
+};
+
+/// Oldest age of a request that does not say how long it waits.
+const MAX_AGE: Duration = Duration::from_mins(1);
+
+/// Rules under which `ls` is allowed, `rm` denied, and everything else asked.
+fn policy() -> Arc<Policy> {
+    let rules = br#"{"permission": {"bash": {"ls": "allow", "rm": "deny"}}}"#;
+    let config = Config::read(rules, "test").unwrap();
+    Arc::new(Policy::from_layers(&Layers {
+        global: LayerRules::Rules(&config.permission),
+        project: LayerRules::Absent,
+        agents: Vec::new(),
+        yolo: Switch::Off,
+        home: None,
+    }))
+}
+
+fn id(text: &str) -> RequestId {
+    RequestId::parse(text).unwrap()
+}
+
+fn by_person() -> Answerer {
+    Answerer::Person(UserSurface::Select)
+}
+
+fn approval_of_parent() -> RelayOutcome {
+    RelayOutcome::Answered(Decision::approved(DecisionSource::forwarded_from(
+        Some("G".into()),
+        Some(DecisionSource::User {
+            via: UserSurface::Dialog,
+        }),
+    )))
+}
+
+fn grant_for_session() -> Choice {
+    Choice::Session {
+        scope: GrantScope::ServingSession,
+        width: GrantWidth::Proven,
+    }
+}
+
+/// What a file in the modelled inbox holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// A usable request for this command line.
+    Asks(&'static str),
+    /// As above, without the facts that policy judges.
+    WithoutFacts,
+    /// As above, with text that had to be replaced.
+    Replaced,
+    /// Bytes that are no document.
+    Torn,
+    /// A document that is no request.
+    NoRequest,
+    /// A request to another session.
+    Misaddressed,
+    /// A request of the serving session itself.
+    OwnAsk,
+    /// A request under another's name.
+    Misnamed,
+}
+
+const CONTENTS: [Content; 11] = [
+    Content::Asks("ls"),
+    Content::Asks("rm"),
+    Content::Asks("make"),
+    Content::Asks("make"),
+    Content::Asks("cook"),
+    Content::WithoutFacts,
+    Content::Replaced,
+    Content::Torn,
+    Content::NoRequest,
+    Content::Misaddressed,
+    Content::OwnAsk,
+];
+
+impl Content {
+    fn bytes(self, id: &str, nonce: u64, held: bool) -> Vec<u8> {
+        let (mut name, mut target, mut requester) = (id.to_owned(), "P", format!("child-{id}"));
+        let mut value = "ls";
+        let mut facts = true;
+        match self {
+            Self::Asks(command) => value = command,
+            Self::WithoutFacts => facts = false,
+            Self::Replaced => {}
+            Self::Torn => return format!("{{\"nonce\":{nonce}").into_bytes(),
+            Self::NoRequest => return format!("[{nonce}]").into_bytes(),
+            Self::Misaddressed => target = "Q",
+            Self::OwnAsk => requester = "P".to_owned(),
+            Self::Misnamed => name = "other".to_owned(),
+        }
+        let intent = facts.then(|| {
+            serde_json::json!({
+                "surface": "bash", "matchValues": [value], "boundaryValue": null, "requesterCwd": "/w",
+                "principal": {"sessionId": "c", "agentName": "scout"},
+            })
+        });
+        // What is asked for and what could be granted for it are the same text.
+        let mut bytes = serde_json::json!({
+            "id": name, "createdAt": nonce, "requesterSessionId": requester, "targetSessionId": target,
+            "requesterAgentName": "scout", "surface": "bash", "value": value, "accessIntent": intent,
+            "sessionApproval": {"grants": [{"surface": "bash", "pattern": value}]},
+            "relay": {"v": 1, "held": held, "nonce": nonce.to_string()},
+        })
+        .to_string()
+        .into_bytes();
+        if self == Self::Replaced {
+            let at = bytes.windows(4).position(|four| four == b"\"ls\"").unwrap();
+            bytes[at + 1] = 0xff;
+        }
+        bytes
+    }
+}
+
+#[derive(Debug, Clone)]
+struct File {
+    bytes: Vec<u8>,
+    stamp: FileStamp,
+    content: Content,
+    held: bool,
+    life: RequesterLife,
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone)]
+enum Op {
+    /// A file appears, or replaces the one of this name.
+    Put(&'static str, Content, bool),
+    /// A file goes.
+    Take(&'static str),
+    /// A requester that holds its file ends.
+    Die(&'static str),
+    /// The inbox is listed.
+    List,
+    /// Some effects are performed. The flag says whether the machine fails at it.
+    Work(usize, bool),
+    /// The person answers what is shown.
+    Choose(Choice),
+    /// An answer comes for something that is not shown.
+    ChooseOther(&'static str, Choice),
+    /// The parent answers an ask, or an ask that it was once asked.
+    Relayed(&'static str, bool),
+    /// The parent gives an ask back.
+    GiveBack(&'static str),
+    Parent(ParentLife),
+    PersonGone,
+    Closed(&'static str),
+    Pass(u64),
+}
+
+fn name() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["a", "b", "c", "d"])
+}
+
+fn choice() -> impl Strategy<Value = Choice> {
+    prop::sample::select(vec![
+        Choice::Once,
+        Choice::Deny,
+        Choice::DenyWithReason("no".into()),
+        grant_for_session(),
+        Choice::Session {
+            scope: GrantScope::Requester,
+            width: GrantWidth::Proven,
+        },
+    ])
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let content = prop::sample::select(CONTENTS.to_vec());
+    prop_oneof![
+        6 => (name(), content, any::<bool>()).prop_map(|(name, content, held)| Op::Put(name, content, held)),
+        1 => name().prop_map(|name| Op::Put(name, Content::Misnamed, false)),
+        1 => name().prop_map(Op::Take),
+        1 => name().prop_map(Op::Die),
+        5 => Just(Op::List),
+        8 => (1_usize..6, prop::bool::weighted(0.2)).prop_map(|(count, fails)| Op::Work(count, fails)),
+        4 => choice().prop_map(Op::Choose),
+        1 => (name(), choice()).prop_map(|(name, choice)| Op::ChooseOther(name, choice)),
+        2 => (name(), any::<bool>()).prop_map(|(name, stale)| Op::Relayed(name, stale)),
+        1 => name().prop_map(Op::GiveBack),
+        1 => prop::sample::select(vec![ParentLife::Serving, ParentLife::NotServing]).prop_map(Op::Parent),
+        1 => Just(Op::PersonGone),
+        1 => name().prop_map(Op::Closed),
+        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 70_000]).prop_map(Op::Pass),
+    ]
+}
+
+/// The machine around the step: an inbox, a screen, a parent. It checks every effect against what it knows.
+struct Model {
+    state: State,
+    now: u64,
+    files: HashMap<&'static str, File>,
+    next: u64,
+    work: VecDeque<Effect>,
+    reads: VecDeque<Candidate>,
+    shown: Option<(RequestId, Digest)>,
+    /// What the parent was asked, and is still asked.
+    relayed: HashMap<RequestId, Digest>,
+    /// What it was ever asked.
+    once_relayed: HashMap<RequestId, Digest>,
+    /// Everything that was read.
+    read: HashSet<(RequestId, Digest)>,
+    /// What may be approved, because a rule, a grant, the person or the parent says so.
+    licensed: HashSet<(RequestId, Digest)>,
+    granted: HashSet<&'static str>,
+    /// What is granted once the answer with it is delivered.
+    to_grant: HashMap<(RequestId, Digest), &'static str>,
+    decided: HashMap<(RequestId, Digest), Decision>,
+    delivered: HashSet<(RequestId, Digest)>,
+    /// Files that stay, for the machine failed on them for good.
+    left: HashSet<&'static str>,
+    shutting_down: bool,
+    finished: bool,
+}
+
+impl Model {
+    fn new(person: Person, parent: Option<&str>) -> Self {
+        let setup = Setup {
+            session: SessionId::parse("P").unwrap(),
+            requests_path: "/spool/requests".into(),
+            responses_path: "/spool/responses".into(),
+            person,
+            parent: parent.map(|parent| SessionId::parse(parent).unwrap()),
+            forwarding_timeout: Duration::from_mins(10),
+            request_max_age: MAX_AGE,
+        };
+        let mut state = State::new(setup, policy(), SessionRules::new(None));
+        state.set_file_clock(FileClock::default());
+        Self {
+            state,
+            now: 0,
+            files: HashMap::new(),
+            next: 0,
+            work: VecDeque::new(),
+            reads: VecDeque::new(),
+            shown: None,
+            relayed: HashMap::new(),
+            once_relayed: HashMap::new(),
+            read: HashSet::new(),
+            licensed: HashSet::new(),
+            granted: HashSet::new(),
+            to_grant: HashMap::new(),
+            decided: HashMap::new(),
+            delivered: HashSet::new(),
+            left: HashSet::new(),
+            shutting_down: false,
+            finished: false,
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment::from_start(Duration::from_millis(self.now))
+    }
+
+    fn step(&mut self, event: Event) {
+        for effect in self.effects_of(event) {
+            if let Effect::Read(candidate) = effect {
+                self.reads.push_back(candidate);
+            } else {
+                self.work.push_back(effect);
+            }
+        }
+    }
+
+    /// As the loop does: everything that was decided is done, in order, before the next file is read.
+    fn next_effect(&mut self) -> Option<Effect> {
+        let read = || self.reads.pop_front().map(Effect::Read);
+        self.work.pop_front().or_else(read)
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.work.is_empty() && self.reads.is_empty()
+    }
+
+    fn effects_of(&mut self, event: Event) -> Vec<Effect> {
+        let effects = self.state.step(self.moment(), event);
+        let opens = |effect: &Effect| matches!(effect, Effect::Show(_) | Effect::Relay(_));
+        assert!(
+            !(self.shutting_down && effects.iter().any(opens)),
+            "something is begun in a session that ends: {effects:?}"
+        );
+        effects
+    }
+
+    fn put(&mut self, name: &'static str, content: Content, held: bool) {
+        self.next += 1;
+        let bytes = content.bytes(name, self.next, held);
+        let stamp = FileStamp {
+            dev: 1,
+            ino: self.next,
+            size: bytes.len() as u64,
+            mtime_ns: i128::from(self.now) * 1_000_000,
+        };
+        let life = if held {
+            RequesterLife::Waiting
+        } else {
+            RequesterLife::Unknown
+        };
+        let file = File {
+            bytes,
+            stamp,
+            content,
+            held,
+            life,
+        };
+        self.files.insert(name, file);
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let mut names: Vec<_> = self.files.keys().collect();
+        names.sort_unstable();
+        names
+            .into_iter()
+            .map(|name| Candidate::of(&id(name)))
+            .collect()
+    }
+
+    fn list(&mut self) {
+        // What could not even be moved aside is looked at again once it was seen to be gone.
+        self.left.retain(|name| self.files.contains_key(name));
+        let candidates = self.candidates();
+        self.step(Event::Listed(candidates));
+    }
+
+    fn op(&mut self, op: Op) {
+        match op {
+            Op::Put(name, content, held) => self.put(name, content, held),
+            Op::Take(name) => drop(self.files.remove(name)),
+            Op::Die(name) => {
+                if let Some(file) = self.files.get_mut(name).filter(|file| file.held) {
+                    file.life = RequesterLife::Gone;
+                }
+            }
+            Op::List => self.list(),
+            Op::Work(count, fails) => self.work(count, fails),
+            Op::Choose(choice) => {
+                if let Some((id, digest)) = self.shown.take() {
+                    self.choose(id, digest, choice);
+                }
+            }
+            Op::ChooseOther(name, choice) => self.step(Event::Chosen {
+                id: id(name),
+                digest: Digest::of(b"something else"),
+                choice,
+                by: by_person(),
+            }),
+            Op::Relayed(name, stale) => {
+                let of = if stale {
+                    &self.once_relayed
+                } else {
+                    &self.relayed
+                };
+                if let Some(digest) = of.get(&id(name)).copied() {
+                    if self.relayed.get(&id(name)) == Some(&digest) {
+                        self.licensed.insert((id(name), digest));
+                        self.relayed.remove(&id(name));
+                    }
+                    self.step(Event::Relayed(id(name), digest, approval_of_parent()));
+                }
+            }
+            Op::GiveBack(name) => {
+                if let Some(digest) = self.relayed.remove(&id(name)) {
+                    let nobody = RelayOutcome::Nobody(Decision::unavailable("nobody there"));
+                    self.step(Event::Relayed(id(name), digest, nobody));
+                }
+            }
+            Op::Parent(life) => self.step(Event::Parent(life)),
+            Op::PersonGone => self.step(Event::PersonGone),
+            Op::Closed(name) => self.step(Event::Closed(id(name))),
+            Op::Pass(ms) => {
+                self.now += ms;
+                self.step(Event::Tick);
+            }
+        }
+    }
+
+    /// The person answers what is in front of them.
+    fn choose(&mut self, id: RequestId, digest: Digest, choice: Choice) {
+        let file = self.files.get(id.as_str());
+        let command = file.filter(|file| Digest::of(&file.bytes) == digest);
+        if let Some(Content::Asks(command)) = command.map(|file| file.content)
+            && choice == grant_for_session()
+        {
+            self.to_grant.insert((id.clone(), digest), command);
+        }
+        if !matches!(choice, Choice::Deny | Choice::DenyWithReason(_)) {
+            self.licensed.insert((id.clone(), digest));
+        }
+        self.step(Event::Chosen {
+            id,
+            digest,
+            choice,
+            by: by_person(),
+        });
+    }
+
+    fn work(&mut self, count: usize, fails: bool) {
+        for _ in 0..count {
+            if self.finished {
+                return;
+            }
+            let Some(effect) = self.next_effect() else {
+                return;
+            };
+            self.perform(effect, fails);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect, fails: bool) {
+        match effect {
+            Effect::Read(candidate) => self.perform_read(candidate, fails),
+            Effect::Answer(answer) => self.perform_answer(&answer, fails),
+            Effect::Log(_) => {}
+            Effect::CheckLife(id) => {
+                let file = self.files.get(id.as_str());
+                let life = file.map_or(RequesterLife::RequestGone, |file| file.life);
+                self.step(Event::Life(id, life));
+            }
+            Effect::Remove(id) => drop(self.files.remove(id.as_str())),
+            Effect::SetAside {
+                candidate, answer, ..
+            } => {
+                let id = candidate.id.clone().unwrap();
+                assert!(answer.is_none_or(|answer| !answer.is_approved()));
+                if fails && let Some(name) = self.name_of(&id) {
+                    self.left.insert(name);
+                    self.step(Event::Stuck(candidate));
+                } else {
+                    self.files.remove(id.as_str());
+                }
+            }
+            Effect::Show(shown) => {
+                assert_eq!(self.shown, None, "a question over an open question");
+                let pair = (shown.request.id.clone(), shown.digest);
+                assert!(self.read.contains(&pair), "shown unread");
+                self.shown = Some(pair);
+            }
+            Effect::Withdraw { id, .. } => {
+                if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
+                    self.shown = None;
+                }
+            }
+            Effect::Relay(relay) => {
+                let id = relay.request.id.clone();
+                assert!(self.read.contains(&(id.clone(), relay.digest)));
+                let before = self.relayed.insert(id.clone(), relay.digest);
+                assert_eq!(before, None, "{id} is with the parent already");
+                self.once_relayed.insert(id, relay.digest);
+            }
+            Effect::CancelRelay(id) => drop(self.relayed.remove(&id)),
+            Effect::Finished => self.finished = true,
+        }
+    }
+
+    fn name_of(&self, id: &RequestId) -> Option<&'static str> {
+        self.files.keys().copied().find(|name| *name == id.as_str())
+    }
+
+    fn perform_read(&mut self, candidate: Candidate, fails: bool) {
+        let id = candidate.id.clone().unwrap();
+        let Some(file) = self.files.get(id.as_str()).cloned() else {
+            return self.step(Event::Read(
+                candidate,
+                FileRead::Missing,
+                RequesterLife::Unknown,
+            ));
+        };
+        if fails {
+            let failed = FileRead::Failed(std::io::ErrorKind::Interrupted.into());
+            return self.step(Event::Read(candidate, failed, RequesterLife::Unknown));
+        }
+        let pair = (id, Digest::of(&file.bytes));
+        if let Content::Asks(command) = file.content
+            && (command == "ls" || self.granted.contains(command) && command != "rm")
+        {
+            self.licensed.insert(pair.clone());
+        }
+        self.read.insert(pair);
+        let content = FileRead::Content {
+            bytes: file.bytes,
+            stamp: file.stamp,
+        };
+        self.step(Event::Read(candidate, content, file.life));
+    }
+
+    fn perform_answer(&mut self, answer: &Answer, fails: bool) {
+        let pair = (answer.id.clone(), answer.digest);
+        assert!(
+            self.read.contains(&pair),
+            "{answer:?} answers what was not read"
+        );
+        if answer.decision.is_approved() {
+            assert!(
+                self.licensed.contains(&pair),
+                "nobody allowed this: {answer:?}"
+            );
+            assert!(!answer.decision.decided_by.is_nobody(), "{answer:?}");
+            assert_ne!(
+                answer.decision.state,
+                DecisionState::ApprovedForServingSession,
+                "this state is not for the wire"
+            );
+        }
+        assert!(
+            !self.delivered.contains(&pair),
+            "answered twice: {answer:?}"
+        );
+        if !self.shutting_down {
+            let before = self.decided.insert(pair.clone(), answer.decision.clone());
+            assert!(
+                before.is_none_or(|before| before == answer.decision),
+                "decided otherwise before: {answer:?}"
+            );
+        }
+        let delivery = match self.files.get(answer.id.as_str()) {
+            None => Delivery::Unclaimed,
+            Some(file) if file.stamp != answer.stamp => Delivery::RequestChanged,
+            Some(file)
+                if answer.care == Care::Person && file.held && file.life == RequesterLife::Gone =>
+            {
+                Delivery::RequesterGone
+            }
+            Some(_) if fails => {
+                if self.shutting_down
+                    && let Some(name) = self.name_of(&answer.id)
+                {
+                    self.left.insert(name);
+                }
+                Delivery::Failed("no room".into())
+            }
+            Some(_) => {
+                self.files.remove(answer.id.as_str());
+                self.granted.extend(self.to_grant.remove(&pair));
+                self.delivered.insert(pair);
+                Delivery::Delivered
+            }
+        };
+        self.step(Event::Answered(answer.id.clone(), delivery));
+    }
+
+    fn shut_down(&mut self) {
+        self.list();
+        self.shutting_down = true;
+        self.step(Event::Shutdown);
+    }
+
+    /// Performs everything that is due, until nothing is.
+    fn settle(&mut self) {
+        self.work(100_000, false);
+        assert!(self.is_at_rest() || self.finished, "it never rests");
+    }
+
+    /// Lets the session end.
+    fn end(&mut self) {
+        for _ in 0..64 {
+            self.settle();
+            if self.finished {
+                break;
+            }
+            self.now += 1_000;
+            self.step(Event::Tick);
+        }
+        assert!(self.finished, "it never ends: {:?}", self.state);
+        let unsettled: Vec<_> = self
+            .files
+            .keys()
+            .filter(|name| !self.left.contains(*name))
+            .collect();
+        assert!(unsettled.is_empty(), "{unsettled:?} were left unanswered");
+    }
+}
+
+fn setups() -> impl Strategy<Value = (Person, Option<&'static str>)> {
+    prop::sample::select(vec![
+        (Person::Here, None),
+        (Person::Here, Some("G")),
+        (Person::Nobody, None),
+        (Person::Nobody, Some("G")),
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever happens in whatever order: nothing is approved that nobody allowed, one question is open at a time, every
+    /// answer is to what was read, and an end settles everything once.
+    #[test]
+    fn any_sequence_of_events_keeps_the_promises(
+        (person, parent) in setups(),
+        before in prop::collection::vec(op(), 0..60),
+        after in prop::collection::vec(op(), 0..8),
+    ) {
+        let mut model = Model::new(person, parent);
+        for op in before {
+            model.op(op);
+        }
+        model.shut_down();
+        for op in after {
+            // The session ends; whoever comes now finds nobody.
+            if !matches!(op, Op::Put(..)) && !model.finished {
+                model.op(op);
+            }
+        }
+        model.end();
+    }
+}
+
+// Sequences in particular.
+
+fn with_person() -> Model {
+    Model::new(Person::Here, None)
+}
+
+fn shown(model: &Model) -> Option<&str> {
+    model.shown.as_ref().map(|(id, _)| id.as_str())
+}
+
+#[test]
+fn a_file_that_is_listed_again_before_it_was_read_is_read_once() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), false);
+    model.put("b", Content::Asks("make"), false);
+    model.list();
+    model.list();
+    assert_eq!(model.reads.len(), 2);
+    model.settle();
+    model.list();
+    assert_eq!(model.reads.len(), 0);
+}
+
+#[test]
+fn a_second_reading_of_what_is_on_screen_changes_nothing() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    model.perform(Effect::Read(Candidate::of(&id("a"))), false);
+    assert!(model.is_at_rest(), "{:?}", model.work);
+    model.op(Op::Choose(Choice::Once));
+    model.settle();
+    assert!(model.files.is_empty());
+}
+
+#[test]
+fn an_ask_that_expires_on_screen_makes_room_for_the_next() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    let expired = model.shown.clone().unwrap();
+    model.now += 1_000;
+    model.put("b", Content::Asks("cook"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    model.now = u64::try_from(MAX_AGE.as_millis()).unwrap();
+    model.step(Event::Tick);
+    model.settle();
+    assert_eq!(shown(&model), Some("b"));
+    assert_eq!(model.name_of(&id("a")), None);
+    // The answer to what has gone decides nothing.
+    let (id, digest) = expired;
+    model.step(Event::Chosen {
+        id,
+        digest,
+        choice: Choice::Once,
+        by: by_person(),
+    });
+    assert!(model.is_at_rest());
+}
+
+#[test]
+fn an_answer_to_other_bytes_than_those_on_screen_decides_nothing() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    model.op(Op::ChooseOther("a", Choice::Once));
+    assert!(model.is_at_rest());
+    assert_eq!(shown(&model), Some("a"));
+}
+
+#[test]
+fn a_decision_that_cannot_be_delivered_is_kept_and_tried_again_ever_more_slowly() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    model.op(Op::Choose(Choice::Deny));
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        model.work(100, true);
+        let due = model.state.next_due(model.moment()).unwrap();
+        waits.push(due.as_millis());
+        model.now += u64::try_from(due.as_millis()).unwrap();
+        model.step(Event::Tick);
+    }
+    assert!(waits.is_sorted() && waits[0] == 10, "{waits:?}");
+    assert_eq!(waits.last(), Some(&1_000));
+    model.settle();
+    assert_eq!(model.delivered.len(), 1);
+    assert_eq!(shown(&model), None);
+}
+
+#[test]
+fn a_grant_settles_what_it_covers_wherever_it_stands_in_line() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), false);
+    model.put("b", Content::Asks("cook"), false);
+    model.put("c", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    model.op(Op::Choose(grant_for_session()));
+    model.settle();
+    assert_eq!(shown(&model), Some("b"));
+    assert_eq!(model.candidates().len(), 1, "only b still waits");
+    let decision = &model
+        .decided
+        .iter()
+        .find(|((id, _), _)| id.as_str() == "c")
+        .unwrap()
+        .1;
+    assert!(matches!(
+        decision.decided_by,
+        DecisionSource::SessionApproval { .. }
+    ));
+}
+
+#[test]
+fn a_denial_leaves_everything_else_in_line() {
+    let mut model = with_person();
+    for name in ["a", "b", "c"] {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.settle();
+    model.op(Op::Choose(Choice::Deny));
+    model.settle();
+    assert_eq!(shown(&model), Some("b"));
+    assert_eq!(model.candidates().len(), 2);
+}
+
+#[test]
+fn policy_answers_while_a_question_is_open() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    model.put("b", Content::Asks("ls"), false);
+    model.put("c", Content::Asks("rm"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    assert_eq!(model.candidates().len(), 1);
+}
+
+#[test]
+fn what_the_parent_gives_back_is_shown_here_although_the_parent_is_served() {
+    let mut model = Model::new(Person::Here, Some("G"));
+    model.step(Event::Parent(ParentLife::Serving));
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), None);
+    model.op(Op::GiveBack("a"));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    // What comes next goes to the parent all the same.
+    model.put("b", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert!(model.relayed.contains_key(&id("b")));
+}
+
+#[test]
+fn the_parents_answer_to_other_bytes_of_the_same_name_is_not_taken() {
+    let mut model = Model::new(Person::Nobody, Some("G"));
+    model.put("a", Content::Asks("cook"), false);
+    model.list();
+    model.settle();
+    let first = model.relayed[&id("a")];
+    model.op(Op::Take("a"));
+    model.list();
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert_ne!(model.relayed[&id("a")], first);
+    model.step(Event::Relayed(id("a"), first, approval_of_parent()));
+    assert!(model.is_at_rest(), "{:?}", model.work);
+}
+
+#[test]
+fn a_parent_that_comes_takes_what_waits_but_not_what_is_on_screen() {
+    let mut model = Model::new(Person::Here, Some("G"));
+    for name in ["a", "b", "c"] {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.settle();
+    model.step(Event::Parent(ParentLife::Serving));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    assert_eq!(model.relayed.len(), 2);
+}
+
+#[test]
+fn a_person_who_leaves_leaves_nothing_open() {
+    let mut model = with_person();
+    for name in ["a", "b", "c"] {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.settle();
+    model.step(Event::PersonGone);
+    model.settle();
+    assert_eq!(shown(&model), None);
+    assert!(model.files.is_empty());
+    assert!(
+        model
+            .decided
+            .values()
+            .all(|decision| matches!(decision.decided_by, DecisionSource::Unavailable { .. }))
+    );
+}
+
+#[test]
+fn a_dead_requester_is_found_while_its_ask_waits_in_line() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), true);
+    model.put("b", Content::Asks("make"), true);
+    model.list();
+    model.settle();
+    model.op(Op::Die("b"));
+    model.op(Op::Closed("b"));
+    model.settle();
+    assert_eq!(model.candidates().len(), 1);
+    // A key that was pressed for a requester that has died meanwhile reaches nobody.
+    model.op(Op::Die("a"));
+    model.op(Op::Choose(Choice::Once));
+    model.settle();
+    assert!(model.files.is_empty());
+    assert!(model.delivered.is_empty());
+}
+
+#[test]
+fn a_torn_file_is_given_two_seconds_and_holds_up_nobody() {
+    let mut model = with_person();
+    model.put("a", Content::Torn, false);
+    model.put("b", Content::Asks("ls"), false);
+    model.list();
+    model.settle();
+    assert_eq!(model.candidates().len(), 1, "b is answered");
+    model.op(Op::Pass(1_900));
+    model.settle();
+    assert_eq!(model.candidates().len(), 1);
+    model.op(Op::Pass(200));
+    model.settle();
+    assert!(model.files.is_empty());
+}
+
+#[test]
+fn an_end_settles_each_ask_once_and_is_the_last_thing() {
+    let mut model = with_person();
+    for name in ["a", "b", "c", "d"] {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.work(5, false);
+    model.shut_down();
+    model.end();
+    assert_eq!(model.delivered.len(), 4);
+    let mut empty = with_person();
+    empty.shut_down();
+    assert!(matches!(empty.work.pop_front(), Some(Effect::Finished)));
+}
