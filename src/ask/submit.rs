@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::record::describe;
+use super::record::{self, describe};
 use super::state::Abandonment;
 use super::wait::Shared;
 use super::{Ask, Settings};
@@ -100,6 +100,10 @@ pub(super) async fn submit(
         });
     }
     for _ in 0..ID_TRIES {
+        // Before it is written, so that the entry stands before those of whoever answers.
+        if let Some(created) = record::created(shared, request) {
+            shared.record(&created);
+        }
         let mut digest = None;
         let submitted = with_retries(|| {
             shared.outbox().submit(id, |held| {

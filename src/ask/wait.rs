@@ -70,7 +70,7 @@ impl Shared {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, entry: &Entry) {
+    pub(super) fn record(&self, entry: &Entry) {
         // A requester's log explains; it decides nothing, so it cannot hold up an answer.
         let _logged = self.log.append(clock::wall_ms(), entry);
     }
@@ -142,8 +142,6 @@ struct Open<'a> {
     shared: &'a Shared,
     submission: Option<Submission>,
     watching: Option<WatchId>,
-    /// The entry about its creation, until it is written: with the one about its end where that comes at once.
-    unrecorded: Option<Entry>,
 }
 
 impl<'a> Open<'a> {
@@ -153,21 +151,11 @@ impl<'a> Open<'a> {
             shared,
             submission: Some(submission),
             watching: None,
-            unrecorded: None,
         }
     }
 
     fn id(&self) -> Option<&RequestId> {
         self.submission.as_ref().map(Submission::id)
-    }
-
-    /// Writes to the log, what is due from before first.
-    fn record(&mut self, entry: Option<Entry>) {
-        let entries: Vec<Entry> = self.unrecorded.take().into_iter().chain(entry).collect();
-        if !entries.is_empty() {
-            // A requester's log explains; it decides nothing, so it cannot hold up an answer.
-            let _logged = self.shared.log.append_all(clock::wall_ms(), &entries);
-        }
     }
 
     /// Ends the request: consumes what was answered, or takes it back.
@@ -207,8 +195,7 @@ enum End {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id() {
-            let entry = record::withdrawn(self.shared, id);
-            self.record(Some(entry));
+            self.shared.record(&record::withdrawn(self.shared, id));
         }
         self.end(End::TakeBack);
     }
@@ -236,7 +223,6 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
         digest,
     };
     let mut open = Open::new(shared, submission);
-    open.unrecorded = record::created(shared, &request);
     let outcome = wait(shared, &mut open, &ask, &expected, started_at).await;
     done(&id, outcome)
 }
@@ -322,7 +308,7 @@ async fn wait(
         match state.step(now, seen, liveness, poll) {
             Next::Finish(outcome) => return finish(shared, open, &id, outcome),
             Next::Refuse(mismatch) => {
-                open.record(Some(record::refused(shared, &id, &mismatch.to_string())));
+                shared.record(&record::refused(shared, &id, &mismatch.to_string()));
                 let refused = shared.outbox().refuse(&id);
                 if let Err(error) = refused {
                     // It cannot be removed, so the true response cannot come either.
@@ -334,10 +320,6 @@ async fn wait(
             }
             Next::Wait(time) => {
                 why = pause(woken.as_deref(), now, time).await;
-                if why == Look::Poll {
-                    // It did not end at once, so it is worth a line of its own.
-                    open.record(None);
-                }
                 if why == Look::Poll
                     && let (Some(woken), Some(submission)) = (&woken, &open.submission)
                     && shared.events == Events::Local
@@ -352,7 +334,7 @@ async fn wait(
 
 /// Records the end, and consumes what was answered or takes the request back.
 fn finish(shared: &Shared, open: &mut Open<'_>, id: &RequestId, outcome: Outcome) -> Outcome {
-    open.record(Some(record::ended(shared, id, &outcome)));
+    shared.record(&record::ended(shared, id, &outcome));
     open.end(match &outcome {
         Outcome::Decided(_) | Outcome::Abandoned(Abandonment::Unreadable { .. }) => End::Consume,
         Outcome::Abandoned(_) => End::TakeBack,

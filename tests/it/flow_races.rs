@@ -28,8 +28,10 @@ fn an_answer_that_cannot_be_written_is_tried_again_and_nobody_is_asked_twice() {
     let mut server = spool.serve_select("P", &json!({}));
     let child = spool.ask("P").value("make").id("r1").start();
     let question = server.question();
-    // A file stands where the directory should be: no write can work, for root neither.
+    // A file stands where the directory should be, and nothing can be moved aside: no write can work, for root neither.
     let responses = spool.session_dir("P").join("responses");
+    let quarantine = spool.root().join("quarantine");
+    fs::write(&quarantine, "in the way").unwrap();
     fs::remove_dir(&responses).unwrap();
     fs::write(&responses, "in the way").unwrap();
     server.choose(&question, "No");
