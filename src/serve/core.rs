@@ -24,6 +24,8 @@ use crate::wire::{
     ResponseRelay, SessionId,
 };
 
+/// With every how many heartbeats it is checked that lock and heartbeat still lie where others look for them.
+const CHECK_PLACE_EVERY: u32 = 4;
 /// How long work goes on before other inputs get their turn.
 const SLICE: Duration = Duration::from_millis(5);
 
@@ -63,6 +65,8 @@ pub(super) struct Core {
     pub(super) answered_before: HashSet<RequestId>,
     /// What does not work at the moment, so that it is said once and not with every try.
     pub(super) troubles: HashMap<&'static str, String>,
+    /// How many heartbeats were written.
+    pub(super) beats: u32,
     /// Another process that serves the session by now: it is left to that one.
     pub(super) successor: Option<Owner>,
     pub(super) finished: bool,
@@ -259,7 +263,12 @@ impl Core {
     }
 
     pub(super) fn beat(&mut self, now: Moment) {
-        self.keep_lock();
+        if self.beats.is_multiple_of(CHECK_PLACE_EVERY) {
+            self.keep_lock();
+            let kept = self.heartbeat.keep_place();
+            self.trouble("heartbeat directory", kept);
+        }
+        self.beats = self.beats.wrapping_add(1);
         let record = Heartbeat {
             session_id: self.session.as_str().to_owned(),
             pid: process::own_pid(),

@@ -34,9 +34,8 @@ impl HeartbeatFile {
 
     /// Writes the record. Gives the file's time, which is "now" by the clock of the file system.
     pub fn publish(&mut self, record: &[u8]) -> Result<FileStamp, SpoolError> {
-        if !self.is_current() {
-            // The directory was removed or replaced: whoever looks, looks into the new one.
-            self.serving = open_serving(&self.spool)?;
+        if self.serving.is_removed() {
+            self.keep_place()?;
         }
         let path = || self.serving.path_of(&self.name);
         match quarantine::publish_over(&self.spool, &self.serving, &self.name, record)
@@ -54,6 +53,14 @@ impl HeartbeatFile {
                 source: std::io::ErrorKind::AlreadyExists.into(),
             }),
         }
+    }
+
+    /// Opens the directory anew where it was removed or replaced: whoever looks, looks into the new one.
+    pub fn keep_place(&mut self) -> Result<(), SpoolError> {
+        if !self.is_current() {
+            self.serving = open_serving(&self.spool)?;
+        }
+        Ok(())
     }
 
     /// Whether the path still leads to the directory that is open.
