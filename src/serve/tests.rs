@@ -749,6 +749,31 @@ fn a_grant_settles_what_it_covers_wherever_it_stands_in_line() {
 }
 
 #[test]
+fn a_grant_that_reached_nobody_or_was_not_recorded_is_not_in_force() {
+    for ends in [Delivery::Unclaimed, Delivery::Unrecorded] {
+        let mut model = with_person();
+        model.put("a", Content::Asks("make"), false);
+        model.list();
+        model.settle();
+        let (id, digest) = model.shown.take().unwrap();
+        model.step(Event::Chosen {
+            id: id.clone(),
+            digest,
+            choice: grant_for_session(),
+            by: by_person(),
+        });
+        model.work.clear();
+        model.files.clear();
+        model.step(Event::Answered(id, ends));
+        model.settle();
+        model.put("b", Content::Asks("make"), false);
+        model.list();
+        model.settle();
+        assert_eq!(shown(&model), Some("b"));
+    }
+}
+
+#[test]
 fn a_denial_leaves_everything_else_in_line() {
     let mut model = with_person();
     for name in ["a", "b", "c"] {

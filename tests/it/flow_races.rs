@@ -5,10 +5,11 @@
 )]
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::spool::{TestSpool, is_there, names, read_json, request, response, until};
+use crate::support::spool::{TestSpool, age, is_there, names, read_json, request, response, until};
 
 #[test]
 fn an_answer_is_written_although_its_directory_was_removed() {
@@ -46,6 +47,72 @@ fn an_answer_that_cannot_be_written_is_tried_again_and_nobody_is_asked_twice() {
     assert_eq!(
         spool.events_of("permission_forwarding.error", "r1").len(),
         1
+    );
+}
+
+#[test]
+fn what_lies_where_answers_go_is_moved_aside_and_nobody_is_asked_twice() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let child = spool.ask("P").value("make").id("r1").start();
+    let question = server.question();
+    let responses = spool.session_dir("P").join("responses");
+    fs::remove_dir(&responses).unwrap();
+    fs::write(&responses, "in the way").unwrap();
+    server.choose(&question, "No");
+    child.end().denied();
+    assert_eq!(spool.events_of("permission_request.waiting", "r1").len(), 1);
+    assert_eq!(spool.ends_of("r1").len(), 1);
+    assert_eq!(spool.quarantined().len(), 1);
+}
+
+#[test]
+fn a_request_that_is_only_touched_under_an_open_question_is_not_asked_again() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let whole = request("r1", "P", "bash", "make");
+    spool.put_request("P", &whole);
+    let question = server.question();
+    age(&spool.request_path("P", "r1"), Duration::from_secs(5));
+    server.choose(&question, "Yes");
+    assert_eq!(spool.await_response("P", "r1")["approved"], true);
+
+    // The same bytes in another file are the same ask as well.
+    spool.put_request("P", &request("r2", "P", "bash", "make"));
+    let question = server.question();
+    spool.put_request("P", &request("r2", "P", "bash", "make"));
+    server.choose(&question, "Yes");
+    assert_eq!(spool.await_response("P", "r2")["approved"], true);
+    for id in ["r1", "r2"] {
+        assert_eq!(spool.events_of("permission_request.waiting", id).len(), 1);
+        assert_eq!(spool.ends_of(id).len(), 1);
+    }
+}
+
+#[test]
+fn a_grant_given_to_an_ask_that_was_swapped_is_not_in_force() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let with_grant = |id: &str, value: &str| {
+        let mut request = request(id, "P", "bash", value);
+        request["sessionApproval"] = json!({"grants": [{"surface": "bash", "pattern": "make *"}]});
+        request
+    };
+    spool.put_request("P", &with_grant("r1", "make one"));
+    let question = server.question();
+    server.choose(&question, "Yes, for this session");
+    let scope = server.question();
+    spool.put_request("P", &with_grant("r1", "make two"));
+    server.choose(&scope, "The whole session, parent and all subagents");
+    // What is there now was never seen: it is asked, and so is whatever the grant would have covered.
+    server.answer("make two", "No");
+    assert_eq!(spool.await_response("P", "r1")["approved"], false);
+    spool.put_request("P", &with_grant("r2", "make three"));
+    server.answer("make three", "No");
+    assert!(
+        spool
+            .events("forwarded_permission.session_recorded")
+            .is_empty()
     );
 }
 

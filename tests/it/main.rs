@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, in its helpers as well"
 )]
 
+mod cases_docs;
 mod docs_children;
 mod flow_ask;
 mod flow_clocks;

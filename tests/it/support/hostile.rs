@@ -456,14 +456,17 @@ impl Odd {
     /// Makes it at `path`; a link leads to `secret`. Tells whether it could.
     pub(crate) fn make(self, path: &Path, secret: &Path) -> bool {
         let root = rustix::process::geteuid().is_root();
+        // What takes two steps is made beside: a running server takes away what it sees in between.
+        let aside = path.with_extension("making");
         match self {
             Self::Fifo => {
                 let mode = Mode::from_raw_mode(0o600);
                 rustix::fs::mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap();
             }
             Self::Directory => {
-                fs::create_dir(path).unwrap();
-                fs::write(path.join("inner.json"), "{}").unwrap();
+                fs::create_dir(&aside).unwrap();
+                fs::write(aside.join("inner.json"), "{}").unwrap();
+                fs::rename(&aside, path).unwrap();
             }
             Self::Link => symlink(secret, path).unwrap(),
             Self::DanglingLink => symlink(path.with_extension("nothing"), path).unwrap(),
@@ -485,12 +488,14 @@ impl Odd {
                     println!("skipped: only root can make another user's file");
                     return false;
                 }
-                fs::write(path, "{}").unwrap();
-                std::os::unix::fs::chown(path, Some(12_345), None).unwrap();
+                fs::write(&aside, "{}").unwrap();
+                std::os::unix::fs::chown(&aside, Some(12_345), None).unwrap();
+                fs::rename(&aside, path).unwrap();
             }
             Self::TenGigabytes => {
-                let file = fs::File::create(path).unwrap();
+                let file = fs::File::create(&aside).unwrap();
                 file.set_len(10 * 1024 * 1024 * 1024).unwrap();
+                fs::rename(&aside, path).unwrap();
             }
         }
         true
