@@ -1,0 +1,324 @@
+//! What comes in: listings, files, and what policy says to them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::{ENDED, Look, Pending, Stage, State, requester_gone};
+use crate::audit::Entry;
+use crate::clock::Moment;
+use crate::policy::{Question, TextFidelity, Verdict};
+use crate::serve::event::{Care, Effect};
+use crate::spool::{Candidate, FileRead, FileStamp, Refusal, RequesterLife};
+use crate::wire::{
+    Decision, Digest, ForwardedPermissionRequest, Malformed, RequestId, SessionId, Unusable, trim,
+};
+
+/// How long a file that may still be growing, or is refused for a passing reason, is looked at again.
+pub(crate) const GROWING_GRACE: Duration = Duration::from_secs(2);
+/// What a request may be older than its own timeout before it expires.
+const EXPIRY_MARGIN: Duration = Duration::from_mins(1);
+
+impl State {
+    pub(super) fn listed(&mut self, candidates: Vec<Candidate>, effects: &mut Vec<Effect>) {
+        if !self.asks.is_empty() {
+            let there: HashSet<&RequestId> = candidates
+                .iter()
+                .filter_map(|candidate| candidate.id.as_ref())
+                .collect();
+            let gone: Vec<RequestId> = self
+                .asks
+                .keys()
+                .filter(|id| !there.contains(id))
+                .cloned()
+                .collect();
+            for id in gone {
+                self.withdrawn(&id, effects);
+            }
+        }
+        if !self.growing.is_empty() || !self.given_up.is_empty() {
+            let there: HashSet<&Candidate> = candidates.iter().collect();
+            self.growing
+                .retain(|candidate, _| there.contains(candidate));
+            self.given_up.retain(|candidate| there.contains(candidate));
+        }
+        for candidate in candidates {
+            let known = candidate
+                .id
+                .as_ref()
+                .is_some_and(|id| self.asks.contains_key(id))
+                || self.growing.contains_key(&candidate)
+                || self.given_up.contains(&candidate);
+            if !known {
+                self.look_at(candidate, effects);
+            }
+        }
+    }
+
+    /// Has a file read, unless that is about to happen anyway.
+    pub(super) fn look_at(&mut self, candidate: Candidate, effects: &mut Vec<Effect>) {
+        if self.reading.insert(candidate.clone()) {
+            effects.push(Effect::Read(candidate));
+        }
+    }
+
+    pub(super) fn look_at_growing(&mut self, effects: &mut Vec<Effect>) {
+        let growing: Vec<Candidate> = self.growing.keys().cloned().collect();
+        for candidate in growing {
+            self.look_at(candidate, effects);
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        now: Moment,
+        candidate: Candidate,
+        read: FileRead,
+        life: RequesterLife,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.reading.remove(&candidate);
+        let (bytes, stamp) = match read {
+            FileRead::Missing if candidate.name.as_str().is_none() => {
+                return self.set_aside(candidate, "its name is not text", effects);
+            }
+            FileRead::Missing => {
+                self.growing.remove(&candidate);
+                if let Some(id) = &candidate.id {
+                    self.withdrawn(&id.clone(), effects);
+                }
+                return;
+            }
+            FileRead::Refused(Refusal::SecondLink) => {
+                return self.look_again(now, candidate, "it has more than one hard link", effects);
+            }
+            FileRead::Refused(refusal) => {
+                return self.set_aside(candidate, &refusal.to_string(), effects);
+            }
+            FileRead::Failed(error) => {
+                return self.look_again(now, candidate, &error.to_string(), effects);
+            }
+            FileRead::Content { bytes, stamp } => (bytes, stamp),
+        };
+        let request = match ForwardedPermissionRequest::from_json(&bytes) {
+            Ok(request) => request,
+            // A writer that does not rename may not be done yet.
+            Err(unusable @ Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty)) => {
+                return self.look_again(now, candidate, &unusable.to_string(), effects);
+            }
+            Err(unusable) => return self.set_aside(candidate, &unusable.to_string(), effects),
+        };
+        if let Some(reason) = self.refusal(&candidate, &request) {
+            return self.set_aside(candidate, &reason, effects);
+        }
+        self.growing.remove(&candidate);
+        let digest = Digest::of(&bytes);
+        drop(bytes);
+        self.usable(now, candidate, request, stamp, digest, life, effects);
+    }
+
+    /// Why a well-formed request is not for this session.
+    pub(super) fn refusal(
+        &self,
+        candidate: &Candidate,
+        request: &ForwardedPermissionRequest,
+    ) -> Option<String> {
+        let own = self.setup.session.as_str();
+        if candidate.id.as_ref() != Some(&request.id) {
+            return Some(format!(
+                "its id {:?} is not its file name",
+                request.id.as_str()
+            ));
+        }
+        if SessionId::parse(&request.target_session_id).ok().as_ref() != Some(&self.setup.session) {
+            return Some(format!(
+                "it is addressed to session {:?}, this is {own:?}",
+                request.target_session_id
+            ));
+        }
+        (trim(&request.requester_session_id) == own).then(|| format!("session {own:?} asks itself"))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one place, called once: the parts of a read request"
+    )]
+    pub(super) fn usable(
+        &mut self,
+        now: Moment,
+        candidate: Candidate,
+        request: ForwardedPermissionRequest,
+        stamp: FileStamp,
+        digest: Digest,
+        life: RequesterLife,
+        effects: &mut Vec<Effect>,
+    ) {
+        let relay = request.relay.as_ref();
+        let held = relay.is_some_and(|relay| relay.held);
+        if held && life == RequesterLife::Gone {
+            self.forget(&request.id, effects);
+            effects.push(Effect::Log(requester_gone(
+                &request.id,
+                &request.requester_session_id,
+            )));
+            effects.push(Effect::Remove(request.id));
+            return;
+        }
+        let timeout = relay
+            .and_then(|relay| relay.timeout_ms)
+            .map(Duration::from_millis);
+        let limit = timeout.map_or(self.setup.request_max_age, |timeout| {
+            timeout.saturating_add(EXPIRY_MARGIN)
+        });
+        let age = self.files.age(now, stamp);
+        if age > limit {
+            self.forget(&request.id, effects);
+            effects.push(Effect::Log(
+                Entry::new("forwarded_permission.request_expired")
+                    .with("requestId", request.id.as_str())
+                    .with("requesterSessionId", request.requester_session_id.as_str())
+                    .with("ageMs", u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            ));
+            let reason = format!("it expired: {}s old", age.as_secs());
+            effects.push(Effect::SetAside {
+                candidate,
+                reason,
+                answer: None,
+            });
+            return;
+        }
+        let id = request.id.clone();
+        let look = match self.asks.get_mut(&id) {
+            Some(known) if known.digest == digest => {
+                // The same bytes; if somebody has put them there anew, this is the file that is answered.
+                known.stamp = stamp;
+                match known.stage {
+                    Stage::Rereading => Look::Turn,
+                    Stage::Queued => Look::Waiting,
+                    Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
+                }
+            }
+            // Other bytes under a known id: what was waiting is not what is asked.
+            Some(_) => {
+                self.forget(&id, effects);
+                Look::First
+            }
+            None => Look::First,
+        };
+        if look == Look::First {
+            self.asks.insert(
+                id.clone(),
+                Pending {
+                    stamp,
+                    digest,
+                    requester: request.requester_session_id.clone(),
+                    held,
+                    expires_at: now.after(limit.saturating_sub(age)),
+                    gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
+                    stage: Stage::Queued,
+                },
+            );
+        }
+        self.judge(now, request, look, effects);
+    }
+
+    pub(super) fn judge(
+        &mut self,
+        now: Moment,
+        request: ForwardedPermissionRequest,
+        look: Look,
+        effects: &mut Vec<Effect>,
+    ) {
+        let text = if request.was_replaced {
+            TextFidelity::Replaced
+        } else {
+            TextFidelity::Exact
+        };
+        let question = Question {
+            intent: request.access_intent.as_ref(),
+            text,
+        };
+        let judgement = self.policy.judge(&question, &self.grants);
+        let id = request.id.clone();
+        if look == Look::Waiting {
+            if judgement.verdict == Verdict::Ask {
+                return;
+            }
+            self.queue.remove(&request.requester_session_id, &id);
+        }
+        match judgement.verdict {
+            Verdict::Allow => {
+                let entry = self
+                    .details("forwarded_permission.auto_approved", &request)
+                    .with_decider(&judgement.decided_by);
+                let decision = Decision::approved(judgement.decided_by);
+                self.decide(&request, decision, vec![entry], Care::Fast, effects);
+            }
+            Verdict::Deny => {
+                let entry = self
+                    .details("forwarded_permission.auto_denied", &request)
+                    .with_decider(&judgement.decided_by);
+                let decision = Decision::denied(judgement.reason, judgement.decided_by);
+                self.decide(&request, decision, vec![entry], Care::Fast, effects);
+            }
+            Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
+            // The person here is asked where it is the parent's turn no more as well: the parent has given it back.
+            Verdict::Ask if look == Look::Turn && self.on_screen.as_ref() == Some(&id) => {
+                self.show(now, request, &judgement, effects);
+            }
+            Verdict::Ask => {
+                if look == Look::First {
+                    let prompted = self.details("forwarded_permission.prompted", &request);
+                    effects.push(Effect::Log(
+                        prompted.with_known("floor", judgement.asked_because),
+                    ));
+                }
+                self.escalate(now, &id, request, effects);
+            }
+        }
+    }
+
+    /// Looks at a file again later, for two seconds; then it is set aside.
+    pub(super) fn look_again(
+        &mut self,
+        now: Moment,
+        candidate: Candidate,
+        reason: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        let since = *self.growing.entry(candidate.clone()).or_insert(now);
+        if now.since(since) >= GROWING_GRACE || self.shutting_down {
+            self.growing.remove(&candidate);
+            self.set_aside(candidate, reason, effects);
+        }
+    }
+
+    /// Gives up on a file: it is moved aside, and whoever waits for it is told why.
+    pub(super) fn set_aside(
+        &mut self,
+        candidate: Candidate,
+        reason: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(id) = &candidate.id {
+            self.forget(&id.clone(), effects);
+        }
+        let mut entry = Entry::new("permission_forwarding.warning")
+            .with("message", "a request cannot be used")
+            .with("file", candidate.name.lossy())
+            .with("reason", reason);
+        let answer = candidate.id.as_ref().map(|id| {
+            let decision = Decision::gate_error(format!("the request cannot be used: {reason}"));
+            entry = entry
+                .clone()
+                .with("requestId", id.as_str())
+                .with_decider(&decision.decided_by);
+            decision
+        });
+        effects.push(Effect::Log(entry));
+        effects.push(Effect::SetAside {
+            candidate,
+            reason: reason.to_owned(),
+            answer,
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! How an ask goes without being settled, what time does to it, and how the session ends.
+
+use super::{ENDED, Stage, State, requester_gone};
+use crate::audit::Entry;
+use crate::clock::Moment;
+use crate::serve::event::{Answer, Effect};
+use crate::spool::{Candidate, RequesterLife};
+use crate::wire::RequestId;
+
+/// How many waiting asks are checked for the same each time.
+const LIFE_BATCH: usize = 1;
+
+impl State {
+    pub(super) fn life(&mut self, id: &RequestId, life: RequesterLife, effects: &mut Vec<Effect>) {
+        match life {
+            RequesterLife::Waiting | RequesterLife::Unknown => {}
+            RequesterLife::RequestGone => self.withdrawn(id, effects),
+            RequesterLife::Gone => {
+                if let Some(ask) = self.asks.get(id).filter(|ask| ask.held) {
+                    effects.push(Effect::Log(requester_gone(id, &ask.requester)));
+                    effects.push(Effect::Remove(id.clone()));
+                    self.take_off(id, "its requester is gone", effects);
+                }
+            }
+        }
+    }
+
+    /// The request is not there any more: its requester took it back.
+    pub(super) fn withdrawn(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
+        if self.asks.contains_key(id) {
+            effects.push(Effect::Log(
+                Entry::new("forwarded_permission.request_withdrawn").with("requestId", id.as_str()),
+            ));
+            self.take_off(id, "its requester has taken it back", effects);
+        }
+    }
+
+    /// Forgets an ask in whatever stage it is, and takes it off the screen.
+    pub(super) fn take_off(&mut self, id: &RequestId, why: &str, effects: &mut Vec<Effect>) {
+        let Some(ask) = self.asks.remove(id) else {
+            return;
+        };
+        match ask.stage {
+            Stage::Queued => self.queue.remove(&ask.requester, id),
+            Stage::Shown(_) => effects.push(Effect::Withdraw {
+                id: id.clone(),
+                why: why.to_owned(),
+            }),
+            Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
+            Stage::Rereading | Stage::Deciding(_) => {}
+        }
+        self.leave_screen(id);
+    }
+
+    pub(super) fn forget(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
+        self.take_off(id, "the request has changed", effects);
+    }
+
+    pub(super) fn leave_screen(&mut self, id: &RequestId) {
+        if self.on_screen.as_ref() == Some(id) {
+            self.on_screen = None;
+        }
+    }
+
+    pub(super) fn set_stage(&mut self, id: &RequestId, stage: Stage) {
+        if let Some(ask) = self.asks.get_mut(id) {
+            ask.stage = stage;
+        }
+        self.leave_screen(id);
+    }
+
+    pub(super) fn tick(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        self.look_at_growing(effects);
+        let mut expired = Vec::new();
+        for (id, ask) in &mut self.asks {
+            match &mut ask.stage {
+                Stage::Deciding(undelivered)
+                    if undelivered.retry_at.is_some_and(|at| at <= now) =>
+                {
+                    undelivered.retry_at = None;
+                    effects.push(Effect::Answer(Box::new(Answer {
+                        id: id.clone(),
+                        stamp: ask.stamp,
+                        digest: ask.digest,
+                        decision: undelivered.decision.clone(),
+                        entries: Vec::new(),
+                        care: undelivered.care,
+                    })));
+                }
+                Stage::Queued | Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_)
+                    if ask.expires_at <= now =>
+                {
+                    expired.push(id.clone());
+                }
+                Stage::Queued
+                | Stage::Rereading
+                | Stage::Shown(_)
+                | Stage::Relayed(_)
+                | Stage::Deciding(_) => {}
+            }
+        }
+        for id in expired {
+            effects.push(Effect::Log(
+                Entry::new("forwarded_permission.request_expired").with("requestId", id.as_str()),
+            ));
+            self.take_off(&id, "it has expired", effects);
+            effects.push(Effect::SetAside {
+                candidate: Candidate::of(&id),
+                reason: "it expired".to_owned(),
+                answer: None,
+            });
+        }
+        if now.since(self.life_checked_at) >= self.life_every {
+            self.life_checked_at = now;
+            self.check_lives(effects);
+        }
+    }
+
+    /// Looks after the ask on screen, and after a few of the others in turn: events tell sooner, but may be lost.
+    pub(super) fn check_lives(&mut self, effects: &mut Vec<Effect>) {
+        effects.extend(self.on_screen.iter().cloned().map(Effect::CheckLife));
+        if self.asks.is_empty() {
+            return;
+        }
+        let from = self.life_cursor % self.asks.len();
+        let some = self
+            .asks
+            .iter()
+            .cycle()
+            .skip(from)
+            .take(LIFE_BATCH.min(self.asks.len()));
+        effects.extend(
+            some.filter(|(_, ask)| ask.held)
+                .map(|(id, _)| Effect::CheckLife(id.clone())),
+        );
+        self.life_cursor = from + LIFE_BATCH;
+    }
+
+    pub(super) fn shutdown(&mut self, effects: &mut Vec<Effect>) {
+        self.shutting_down = true;
+        self.look_at_growing(effects);
+        let ids: Vec<RequestId> = self.asks.keys().cloned().collect();
+        for id in ids {
+            let Some(ask) = self.asks.get_mut(&id) else {
+                continue;
+            };
+            match std::mem::replace(&mut ask.stage, Stage::Rereading) {
+                Stage::Shown(request) => {
+                    effects.push(Effect::Withdraw {
+                        id,
+                        why: "the session ends".to_owned(),
+                    });
+                    self.unavailable(&request, ENDED, effects);
+                }
+                Stage::Relayed(request) => {
+                    effects.push(Effect::CancelRelay(id));
+                    self.unavailable(&request, ENDED, effects);
+                }
+                Stage::Queued | Stage::Rereading => self.look_at(Candidate::of(&id), effects),
+                deciding @ Stage::Deciding(_) => ask.stage = deciding,
+            }
+        }
+    }
+}

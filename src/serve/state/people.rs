@@ -1,0 +1,255 @@
+//! Who is asked where policy does not decide: the person here, or the parent.
+
+use std::time::Duration;
+
+use super::{Authority, Person, Stage, State};
+use crate::audit::Entry;
+use crate::clock::Moment;
+use crate::policy::Judgement;
+use crate::presentation::review_line;
+use crate::presentation::select::Choice;
+use crate::prompt::Answerer;
+use crate::serve::event::{Care, Effect, ParentLife, Relay, RelayOutcome, Shown};
+use crate::spool::Candidate;
+use crate::wire::{
+    Digest, ForwardedPermissionRequest, GrantWidth, MAX_HOPS, RequestId, SessionId, trim,
+};
+
+/// How much sooner than its child a relaying session gives up, so that its answer still counts.
+const RELAY_MARGIN: Duration = Duration::from_secs(1);
+
+impl State {
+    /// Puts an ask that policy leaves open to whoever can be asked.
+    pub(super) fn escalate(
+        &mut self,
+        now: Moment,
+        id: &RequestId,
+        request: ForwardedPermissionRequest,
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.authority() {
+            Authority::Nobody => {
+                let reason = format!(
+                    "no rule of session \"{}\" decides it, and nobody is there to ask",
+                    self.setup.session
+                );
+                self.unavailable(&request, &reason, effects);
+            }
+            Authority::Person => {
+                self.queue.push(&request.requester_session_id, id.clone());
+                self.set_stage(id, Stage::Queued);
+            }
+            Authority::Parent => {
+                if let Some(reason) = self.circle(&request) {
+                    return self.decide_unpassable(&request, &reason, effects);
+                }
+                let Some(ask) = self.asks.get(id) else { return };
+                let left = ask.gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
+                    at.since(now).saturating_sub(RELAY_MARGIN)
+                });
+                let budget = left.min(self.setup.forwarding_timeout);
+                effects.push(Effect::Relay(Box::new(Relay {
+                    request: request.clone(),
+                    digest: ask.digest,
+                    budget,
+                })));
+                self.set_stage(id, Stage::Relayed(Box::new(request)));
+            }
+        }
+    }
+
+    /// Why an ask cannot be passed on: it has come through here, or through the parent, or through too many.
+    pub(super) fn circle(&self, request: &ForwardedPermissionRequest) -> Option<String> {
+        let path = request.relay.as_ref().map_or(&[][..], |relay| &relay.path);
+        let parent = self.setup.parent.as_ref()?;
+        let been = |session: &SessionId| {
+            path.iter()
+                .any(|hop| trim(&hop.session_id) == session.as_str())
+        };
+        if been(&self.setup.session) {
+            Some(format!(
+                "it came through session \"{}\" before",
+                self.setup.session
+            ))
+        } else if been(parent) || trim(&request.requester_session_id) == parent.as_str() {
+            Some(format!(
+                "it came through session \"{parent}\", the parent, before"
+            ))
+        } else if path.len() + 1 >= MAX_HOPS {
+            Some(format!(
+                "it came through {} sessions already",
+                path.len() + 1
+            ))
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn show(
+        &mut self,
+        now: Moment,
+        request: ForwardedPermissionRequest,
+        judgement: &Judgement,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = request.id.clone();
+        let Some(ask) = self.asks.get_mut(&id) else {
+            return;
+        };
+        let shown = Shown {
+            digest: ask.digest,
+            asked_because: judgement.asked_because.clone(),
+            waiting: self.queue.len(),
+            time_left: ask.gives_up_at.map(|at| at.since(now)),
+            request: request.clone(),
+        };
+        ask.stage = Stage::Shown(Box::new(request));
+        let facts = review_line::payload_facts(&shown.request.projection());
+        effects.push(Effect::Log(
+            Self::prompt_entry("permission_request.waiting", &shown.request).with_facts(facts),
+        ));
+        effects.push(Effect::Show(Box::new(shown)));
+        self.on_screen = Some(id);
+    }
+
+    /// Asks the next question, where a person sits here and none is open.
+    pub(super) fn next_question(&mut self, effects: &mut Vec<Effect>) {
+        // While the parent is asked, only what it gave back is in line.
+        if self.on_screen.is_some() || self.shutting_down || self.person != Person::Here {
+            return;
+        }
+        while let Some(id) = self.queue.pop() {
+            if let Some(ask) = self.asks.get_mut(&id)
+                && matches!(ask.stage, Stage::Queued)
+            {
+                ask.stage = Stage::Rereading;
+                self.look_at(Candidate::of(&id), effects);
+                self.on_screen = Some(id);
+                return;
+            }
+        }
+    }
+
+    pub(super) fn chosen(
+        &mut self,
+        id: &RequestId,
+        digest: Digest,
+        choice: Choice,
+        by: Answerer,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
+        };
+        // An answer to something that is not on screen, or not in these bytes, decides nothing.
+        if ask.digest != digest || !matches!(ask.stage, Stage::Shown(_)) {
+            return;
+        }
+        let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
+            return;
+        };
+        let decision = by.decision(choice);
+        let event = if decision.is_approved() {
+            "permission_request.approved"
+        } else {
+            "permission_request.denied"
+        };
+        let mut entry = Self::prompt_entry(event, &request)
+            .with_decider(&decision.decided_by)
+            .with("resolution", decision.state.name())
+            .with_opt("denialReason", decision.denial_reason.clone());
+        if decision.width == GrantWidth::Family {
+            entry = entry.with("sessionGrantWidth", "family");
+        }
+        self.decide(&request, decision, vec![entry], Care::Person, effects);
+    }
+
+    pub(super) fn relayed(
+        &mut self,
+        id: &RequestId,
+        digest: Digest,
+        outcome: RelayOutcome,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
+        };
+        // An answer that comes late may be to other bytes of the same name.
+        if ask.digest != digest || !matches!(ask.stage, Stage::Relayed(_)) {
+            return;
+        }
+        let Stage::Relayed(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
+            return;
+        };
+        match outcome {
+            RelayOutcome::Nobody(_) if self.person == Person::Here && !self.shutting_down => {
+                self.queue.push(&request.requester_session_id, id.clone());
+            }
+            RelayOutcome::Nobody(decision) | RelayOutcome::Answered(decision) => {
+                self.decide(&request, decision, Vec::new(), Care::Fast, effects);
+            }
+        }
+    }
+
+    pub(super) fn parent(&mut self, life: ParentLife, effects: &mut Vec<Effect>) {
+        if self.parent_life == life {
+            return;
+        }
+        let before = self.authority();
+        self.parent_life = life;
+        let after = self.authority();
+        let Some(parent) = self.setup.parent.as_ref().filter(|_| before != after) else {
+            return;
+        };
+        let started = after == Authority::Parent;
+        let event = if started {
+            "forwarded_permission.relay_started"
+        } else {
+            "forwarded_permission.relay_stopped"
+        };
+        effects.push(Effect::Log(
+            Entry::new(event)
+                .with("targetSessionId", parent.as_str())
+                .with("channel", "env"),
+        ));
+        if started {
+            // What waits for the person here goes to the parent; what is on screen stays until it is answered.
+            while let Some(id) = self.queue.pop() {
+                if let Some(ask) = self.asks.get_mut(&id) {
+                    ask.stage = Stage::Rereading;
+                    self.look_at(Candidate::of(&id), effects);
+                }
+            }
+        }
+    }
+
+    pub(super) fn person_gone(&mut self, effects: &mut Vec<Effect>) {
+        if self.person == Person::Nobody {
+            return;
+        }
+        self.person = Person::Nobody;
+        effects.push(Effect::Log(
+            Entry::new("permission_forwarding.warning").with(
+                "message",
+                "nobody can be asked here any more: the input has ended",
+            ),
+        ));
+        if let Some(id) = self.on_screen.take()
+            && let Some(ask) = self.asks.get_mut(&id)
+            && matches!(ask.stage, Stage::Shown(_))
+        {
+            ask.stage = Stage::Rereading;
+            effects.push(Effect::Withdraw {
+                id: id.clone(),
+                why: "the input has ended".to_owned(),
+            });
+            self.look_at(Candidate::of(&id), effects);
+        }
+        while let Some(id) = self.queue.pop() {
+            if let Some(ask) = self.asks.get_mut(&id) {
+                ask.stage = Stage::Rereading;
+                self.look_at(Candidate::of(&id), effects);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! How an ask is settled: decided, recorded, delivered, and what was granted with it.
+
+use std::time::Duration;
+
+use super::{RETRY_FIRST, SPOOL_LABEL, Stage, State, Undelivered};
+use crate::audit::Entry;
+use crate::clock::Moment;
+use crate::serve::event::{Answer, Care, Delivery, Effect};
+use crate::spool::{Candidate, RequesterLife};
+use crate::wire::{
+    ApprovalGrant, Decision, DecisionState, ForwardedPermissionRequest, GrantWidth, RequestId,
+};
+
+const RETRY_MOST: Duration = Duration::from_secs(1);
+
+impl State {
+    pub(super) fn unavailable(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        reason: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.decide(
+            request,
+            Decision::unavailable(reason),
+            Vec::new(),
+            Care::Fast,
+            effects,
+        );
+    }
+
+    pub(super) fn decide_unpassable(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        reason: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        let decision = Decision::gate_error(format!("the ask cannot be passed on: {reason}"));
+        self.decide(request, decision, Vec::new(), Care::Fast, effects);
+    }
+
+    /// Settles an ask: translates the scope of a grant, records, and has the answer delivered.
+    pub(super) fn decide(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        decision: Decision,
+        mut entries: Vec<Entry>,
+        care: Care,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = &request.id;
+        if !self.asks.contains_key(id) {
+            return;
+        }
+        let granted_width = decision.width;
+        let (decision, granted) = self.translate_scope(request, decision, &mut entries);
+        let event = if decision.is_approved() {
+            "forwarded_permission.approved"
+        } else {
+            "forwarded_permission.denied"
+        };
+        entries.push(
+            Entry::new(event)
+                .with("requestId", id.as_str())
+                .with("source", SPOOL_LABEL)
+                .with("requesterAgentName", request.requester_agent_name.as_str())
+                .with("requesterSessionId", request.requester_session_id.as_str())
+                .with("targetSessionId", request.target_session_id.as_str())
+                .with(
+                    "responsePath",
+                    format!("{}/{}", self.setup.responses_path, id.file_name()),
+                )
+                .with("resolution", decision.state.name())
+                .with_opt("denialReason", decision.denial_reason.clone())
+                .with_decider(&decision.decided_by),
+        );
+        self.leave_screen(id);
+        if let Some(ask) = self.asks.get_mut(id) {
+            effects.push(Effect::Answer(Box::new(Answer {
+                id: id.clone(),
+                stamp: ask.stamp,
+                digest: ask.digest,
+                decision: decision.clone(),
+                entries,
+                care,
+            })));
+            ask.stage = Stage::Deciding(Box::new(Undelivered {
+                decision,
+                granted,
+                granted_width,
+                care,
+                retry_at: None,
+                retry_after: RETRY_FIRST,
+            }));
+        }
+    }
+
+    /// A grant for the whole serving session is recorded here and written as a plain approval. The decider stays. Gives what
+    /// is granted: it holds once the answer has reached somebody, for an answer to an ask that has gone decides nothing.
+    pub(super) fn translate_scope(
+        &self,
+        request: &ForwardedPermissionRequest,
+        mut decision: Decision,
+        entries: &mut Vec<Entry>,
+    ) -> (Decision, Vec<ApprovalGrant>) {
+        if decision.state != DecisionState::ApprovedForServingSession {
+            return (decision, Vec::new());
+        }
+        if !request.grants.is_empty() {
+            let grants = serde_json::to_value(&request.grants).unwrap_or_default();
+            entries.push(
+                self.details("forwarded_permission.session_recorded", request)
+                    .with("grants", grants),
+            );
+        }
+        decision.state = DecisionState::Approved;
+        decision.width = GrantWidth::Proven;
+        (decision, request.grants.clone())
+    }
+
+    /// What was granted with an answer holds from now on. What waits may be decided by it, and is not kept until its turn.
+    pub(super) fn grant(&mut self, delivered: &Undelivered, effects: &mut Vec<Effect>) {
+        if delivered.granted.is_empty() {
+            return;
+        }
+        self.grants
+            .record(&delivered.granted, delivered.granted_width);
+        let waiting: Vec<RequestId> = self
+            .asks
+            .iter()
+            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in waiting {
+            self.look_at(Candidate::of(&id), effects);
+        }
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        now: Moment,
+        id: &RequestId,
+        delivery: Delivery,
+        effects: &mut Vec<Effect>,
+    ) {
+        match delivery {
+            Delivery::Delivered => {
+                if let Some(ask) = self.asks.remove(id)
+                    && let Stage::Deciding(delivered) = ask.stage
+                {
+                    self.grant(&delivered, effects);
+                }
+            }
+            Delivery::Unrecorded => drop(self.asks.remove(id)),
+            Delivery::AlreadyAnswered => {
+                self.asks.remove(id);
+                effects.push(Effect::Remove(id.clone()));
+            }
+            Delivery::Unclaimed => {
+                self.asks.remove(id);
+                effects.push(Effect::Log(
+                    Entry::new("forwarded_permission.answer_unclaimed")
+                        .with("requestId", id.as_str()),
+                ));
+            }
+            Delivery::RequesterGone => self.life(id, RequesterLife::Gone, effects),
+            Delivery::RequestChanged => {
+                self.asks.remove(id);
+                effects.push(Effect::Log(
+                    Entry::new("forwarded_permission.request_changed")
+                        .with("requestId", id.as_str()),
+                ));
+                self.look_at(Candidate::of(id), effects);
+            }
+            Delivery::Failed(cause) => {
+                let Some(ask) = self.asks.get_mut(id) else {
+                    return;
+                };
+                let Stage::Deciding(undelivered) = &mut ask.stage else {
+                    return;
+                };
+                if undelivered.retry_at.is_none() && undelivered.retry_after == RETRY_FIRST {
+                    effects.push(Effect::Log(
+                        Entry::new("permission_forwarding.error")
+                            .with("requestId", id.as_str())
+                            .with(
+                                "message",
+                                "the response cannot be written, it is tried again",
+                            )
+                            .with("error", cause),
+                    ));
+                }
+                undelivered.retry_at = Some(now.after(undelivered.retry_after));
+                undelivered.retry_after = (undelivered.retry_after * 2).min(RETRY_MOST);
+                if self.shutting_down {
+                    // It has been tried; the requester sees that nobody serves it any more.
+                    self.asks.remove(id);
+                }
+            }
+        }
+    }
+}
