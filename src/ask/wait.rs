@@ -164,6 +164,10 @@ impl<'a> Open<'a> {
             return;
         };
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        if let (Some(watch), Some(id)) = (&self.shared.watch, self.watching.take()) {
+            // The file goes next, and its watch with it.
+            watch.forget_removed(&id);
+        }
         let path = submission.path().clone();
         let ended = {
             let mut outbox = self.shared.outbox();
@@ -172,10 +176,6 @@ impl<'a> Open<'a> {
                 End::TakeBack => outbox.withdraw(submission),
             }
         };
-        if let (Some(watch), Some(id)) = (&self.shared.watch, self.watching.take()) {
-            // The file is removed, and its watch ended with it.
-            watch.forget_removed(&id);
-        }
         if let Err(error) = ended {
             self.shared.record(&record::warning(&format!(
                 "cannot clean up after {}: {}",

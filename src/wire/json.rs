@@ -95,19 +95,13 @@ fn syntax(error: &serde_json::Error) -> Malformed {
 
 /// Counts brackets outside strings, so that no recursive reader ever sees a deeper document.
 fn check_depth(bytes: &[u8]) -> Result<(), Malformed> {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for &byte in bytes {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    let (mut depth, mut at) = (0usize, 0);
+    while let Some(byte) = bytes.get(at) {
         match byte {
-            b'"' => in_string = true,
+            b'"' => {
+                at = end_of_string(bytes, at);
+                continue;
+            }
             b'{' | b'[' => {
                 depth += 1;
                 if depth > MAX_DEPTH {
@@ -117,6 +111,7 @@ fn check_depth(bytes: &[u8]) -> Result<(), Malformed> {
             b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        at += 1;
     }
     Ok(())
 }
@@ -169,14 +164,15 @@ fn check_keys(text: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Index behind the closing quote of the string that opens at `start`.
+/// Index behind the closing quote of the string that opens at `start`, or behind the end where it is not closed.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     loop {
-        match bytes.get(at) {
-            Some(b'\\') => at += 2,
-            Some(b'"') | None => return at + 1,
-            Some(_) => at += 1,
+        let rest = bytes.get(at..).unwrap_or_default();
+        match memchr::memchr2(b'"', b'\\', rest) {
+            Some(found) if rest.get(found) == Some(&b'\\') => at += found + 2,
+            Some(found) => return at + found + 1,
+            None => return bytes.len().max(at),
         }
     }
 }
