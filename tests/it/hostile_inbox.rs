@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use crate::support::hostile::{Field, Odd, await_true, names, request};
+use crate::support::hostile::{Field, Odd, await_true, names, request, skipped};
 
 /// Documents that are no request, each under a name that is a safe id.
 fn poison() -> Vec<(&'static str, Vec<u8>)> {
@@ -311,7 +311,7 @@ fn write_1_a_writer_that_does_not_rename_is_served_when_it_is_done() {
         std::thread::sleep(Duration::from_millis(300));
         field.a_good_ask_is_answered();
         if !field.aside().is_empty() {
-            println!("skipped: this machine is too slow for a writer that takes a second");
+            skipped("this machine is too slow for a writer that takes a second");
             return;
         }
     }
