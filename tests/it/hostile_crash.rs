@@ -142,8 +142,8 @@ fn a_server_that_ends_while_it_sets_something_aside_does_so_once() {
             !field.requests().join("bad.json").exists()
         });
         field.a_good_ask_is_answered();
-        assert_eq!(field.aside().len(), 1, "{step}");
         second.stop();
+        assert_eq!(field.aside().len(), 1, "{step}");
     }
 }
 

@@ -102,6 +102,7 @@ fn race_3_what_was_planted_before_the_answer_is_moved_aside_and_the_true_one_del
             "{id}"
         );
     }
+    server.stop();
     let aside = field.aside();
     assert_eq!(aside.len(), planted.len());
     for (name, note) in aside {
@@ -111,7 +112,6 @@ fn race_3_what_was_planted_before_the_answer_is_moved_aside_and_the_true_one_del
         );
     }
     assert_eq!(fs::read(field.at("secret")).unwrap(), secret.as_bytes());
-    server.stop();
     assert_eq!(names(&field.at("spool/sessions")), [""; 0]);
 }
 

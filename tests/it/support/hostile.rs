@@ -178,7 +178,8 @@ impl Field {
         let dir = self.at("spool/quarantine");
         names(&dir)
             .into_iter()
-            .filter(|name| !name.ends_with(".reason.json"))
+            // A reason that is just being written is neither.
+            .filter(|name| !name.starts_with('.') && !name.ends_with(".reason.json"))
             .map(|name| {
                 let note = fs::read(dir.join(format!("{name}.reason.json"))).unwrap_or_default();
                 let note = serde_json::from_slice(&note).unwrap_or(Value::Null);
