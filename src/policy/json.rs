@@ -574,7 +574,13 @@ mod tests {
             let text = tokens.concat();
             let common = serde_json::from_str::<serde_json::Value>(&text);
             match parse(&text) {
-                Ok(_) => prop_assert!(common.is_ok(), "{text}"),
+                Ok(_) => {
+                    // A number that no machine number holds is well written all the same.
+                    let only_too_large = |error: &serde_json::Error| {
+                        error.to_string().starts_with("number out of range")
+                    };
+                    prop_assert!(common.as_ref().err().is_none_or(only_too_large), "{text}");
+                }
                 Err(At { problem: JsonProblem::DuplicateKey { .. }, .. }) => {}
                 Err(_) => prop_assert!(common.is_err(), "{text}"),
             }

@@ -226,19 +226,21 @@ impl Inbox {
 
     /// Whether the path still leads to the directory that is open.
     fn is_current(&self) -> Result<bool, SpoolError> {
-        let open = self
-            .requests
-            .stamp()
-            .context("look at", self.requests.path())?;
+        self.leads_to(REQUESTS, &self.requests)
+    }
+
+    /// Whether the session's directory of this name is the one that is open as `dir`.
+    fn leads_to(&self, child: &str, dir: &Dir) -> Result<bool, SpoolError> {
+        let open = dir.stamp().context("look at", dir.path())?;
         let named = self
             .spool
             .root
-            .stat(&format!("{SESSIONS}/{}/{REQUESTS}", self.name))
+            .stat(&format!("{SESSIONS}/{}/{child}", self.name))
             .or_else(|error| match Errno::from_io_error(&error) {
                 Some(Errno::NOTDIR | Errno::LOOP) => Ok(None),
                 Some(_) | None => Err(error),
             })
-            .context("look at", self.requests.path())?;
+            .context("look at", dir.path())?;
         Ok(named.is_some_and(|named| named.same_file(&open)))
     }
 
@@ -336,6 +338,10 @@ impl Inbox {
         name: &str,
         response: &[u8],
     ) -> Result<PublishOutcome, SpoolError> {
+        if !self.leads_to(RESPONSES, &self.responses)? {
+            // Renamed away or replaced: an answer in there would reach nobody.
+            self.responses = open_responses(&self.spool, &self.session, &self.name)?;
+        }
         match self.responses.publish(name, response, Replace::Never) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // Somebody removed the directory: make it again, once.

@@ -138,8 +138,12 @@ impl Spool {
             return Ok(0);
         };
         let mut count = 0;
-        dir.each_name(|name| count += usize::from(!name.to_bytes().ends_with(b".reason.json")))
-            .context("list", dir.path())?;
+        dir.each_name(|name| {
+            // A reason that is being written, or whose writer was killed, is nothing that was moved aside either.
+            let name = name.to_bytes();
+            count += usize::from(!name.starts_with(b".") && !name.ends_with(b".reason.json"));
+        })
+        .context("list", dir.path())?;
         Ok(count)
     }
 

@@ -283,24 +283,33 @@ impl Outbox {
     }
 
     fn read_response(&mut self, name: &str, freshness: Freshness) -> FileRead {
-        match self.dirs() {
-            Ok(dirs) => match dirs.responses.read(name, MAX_RESPONSE_BYTES) {
-                // The handle may be of a directory that was removed and made again; the path decides.
-                FileRead::Missing
-                    if freshness == Freshness::ByPath && dirs.responses.is_removed() =>
-                {
-                    self.dirs = None;
-                    match self.dirs() {
-                        Ok(dirs) => dirs.responses.read(name, MAX_RESPONSE_BYTES),
-                        Err(error) => FileRead::Failed(error),
-                    }
+        match self
+            .dirs()
+            .map(|dirs| dirs.responses.read(name, MAX_RESPONSE_BYTES))
+        {
+            // The handle may be of a directory that was removed or renamed, and made again; the path decides.
+            Ok(FileRead::Missing) if freshness == Freshness::ByPath && !self.is_current() => {
+                self.dirs = None;
+                match self.dirs() {
+                    Ok(dirs) => dirs.responses.read(name, MAX_RESPONSE_BYTES),
+                    Err(error) => FileRead::Failed(error),
                 }
-                read @ (FileRead::Content { .. }
-                | FileRead::Missing
-                | FileRead::Refused(_)
-                | FileRead::Failed(_)) => read,
-            },
+            }
+            Ok(read) => read,
             Err(error) => FileRead::Failed(error),
+        }
+    }
+
+    /// Whether the path of the responses still leads to the directory that is open. What cannot be told is taken for a yes.
+    fn is_current(&self) -> bool {
+        let Some(dirs) = &self.dirs else { return true };
+        let named = self
+            .spool
+            .root
+            .stat(&format!("{SESSIONS}/{}/{RESPONSES}", self.name));
+        match (named, dirs.responses.stamp()) {
+            (Ok(named), Ok(open)) => named.is_some_and(|named| named.same_file(&open)),
+            _ => true,
         }
     }
 
@@ -321,6 +330,9 @@ impl Outbox {
     pub fn list_responses(&mut self) -> Result<Vec<RequestId>, SpoolError> {
         let path = self.spool.session_path(&self.session).join(RESPONSES);
         let mut ids = Vec::new();
+        if !self.is_current() {
+            self.dirs = None;
+        }
         self.with_dirs(|dirs| {
             ids.clear();
             dirs.responses.each_name(|name| {

@@ -1,1 +1,221 @@
-//! To come.
+//! A machine that has no room, no rights or an odd temporary directory.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests lay out odd files and look at what became of them"
+)]
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::hostile::{Field, Run, names, skipped};
+
+/// Runs a shell script in a mount namespace of its own, with a small file system mounted at `$M` and the program as `$P`.
+/// `None` where this machine does not let us.
+fn in_small_file_system(field: &Field, script: &str) -> Option<String> {
+    let mount = field.at("mount");
+    fs::create_dir(&mount).unwrap();
+    let prelude = "mount -t tmpfs -o size=64k,mode=700 none \"$M\" || { echo no-mount; exit 0; }; ";
+    for flags in [&["-m"][..], &["-r", "-m"]] {
+        let mut command = Command::new("unshare");
+        field.surround(&mut command);
+        command
+            .args(flags)
+            .args([
+                "--propagation",
+                "private",
+                "sh",
+                "-c",
+                &format!("{prelude}{script}"),
+            ])
+            .env("M", &mount)
+            .env("P", env!("CARGO_BIN_EXE_askrelay"))
+            .env("ASKRELAY_SPOOL", mount.join("spool"));
+        let Ok(output) = command.output() else { break };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() && !text.contains("no-mount") {
+            return Some(text);
+        }
+    }
+    skipped("no file system can be mounted here");
+    None
+}
+
+fn last_json(text: &str) -> Value {
+    let line = text.lines().rfind(|line| line.starts_with('{'));
+    serde_json::from_str(line.unwrap_or_else(|| panic!("no JSON in {text}"))).unwrap()
+}
+
+const ASK: &str = "\"$P\" ask --json --session main --from child --value 'ls -la'";
+/// Starts a server in the background and waits until it serves.
+const SERVE: &str = "\"$P\" serve --session main --mode headless 2>\"$M/err\" & S=$!; \
+    until grep -q 'serving session' \"$M/err\"; do kill -0 $S || exit 9; sleep 0.02; done; ";
+const FILL: &str = "dd if=/dev/zero of=\"$M/fill\" bs=1k 2>/dev/null; ";
+
+#[test]
+fn on_a_full_disk_the_child_is_denied_as_unavailable_with_that_reason() {
+    let field = Field::new();
+    let script =
+        format!("{SERVE}{FILL}{ASK}; echo code=$?; kill $S; wait $S; ls -A \"$M/spool/sessions\"");
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    let answer = last_json(&text);
+    assert!(text.contains("code=3"), "{text}");
+    assert_eq!(answer["approved"], false);
+    assert_eq!(answer["confirmationUnavailable"], true);
+    assert_eq!(answer["abandoned"], "not_written", "{text}");
+    let reason = answer["denialReason"].as_str().unwrap();
+    assert!(reason.contains("No space left on device"), "{reason}");
+}
+
+#[test]
+fn a_server_outlives_a_full_disk_and_answers_when_there_is_room_again() {
+    let field = Field::new();
+    // Full from before the first beat on, so that probe, heartbeat and answer all meet it.
+    let script = format!(
+        "{SERVE}{FILL}\
+         i=0; while [ $i -lt 120 ] && kill -0 $S; do i=$((i+1)); sleep 0.05; done; \
+         kill -0 $S && echo alive; rm \"$M/fill\"; \
+         {ASK}; echo code=$?; kill $S; wait $S; echo ended=$?"
+    );
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    assert!(text.contains("alive"), "{text}");
+    assert!(text.contains("code=0"), "{text}");
+    assert!(text.contains("ended=0"), "{text}");
+    // The trouble is said, and not with every try.
+    let mut said = field.logged("permission_forwarding.warning");
+    said.retain(|entry| {
+        entry["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("No space left"))
+    });
+    assert!((1..=4).contains(&said.len()), "{said:#?}");
+}
+
+#[test]
+fn an_answer_that_finds_no_room_is_kept_and_delivered_later_without_a_second_question() {
+    let field = Field::new();
+    let script = format!(
+        "mkfifo \"$M/in\"; \"$P\" serve --session main --mode select <\"$M/in\" >\"$M/out\" 2>\"$M/err\" & S=$!; \
+         exec 5>\"$M/in\"; until grep -q 'serving session' \"$M/err\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         \"$P\" ask --json --session main --from child --id r1 --value 'make all' >{answer} & A=$!; \
+         until grep -q 'Permission Required' \"$M/out\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         {FILL} echo 1 >&5; \
+         until grep -q 'cannot be written, it is tried again' {log}; do kill -0 $S || exit 9; sleep 0.02; done; \
+         rm \"$M/fill\"; wait $A; echo code=$?; kill $S; wait $S; echo ended=$?",
+        answer = field.at("answer").display(),
+        log = field.at("review.jsonl").display(),
+    );
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    assert!(text.contains("code=0"), "{text}");
+    assert!(text.contains("ended=0"), "{text}");
+    assert_eq!(field.logged_of("permission_request.waiting", "r1"), 1);
+    assert_eq!(field.logged_of("permission_request.approved", "r1"), 1);
+    assert_eq!(field.logged_of("forwarded_permission.approved", "r1"), 1);
+}
+
+#[test]
+fn on_a_read_only_spool_nobody_is_allowed_anything() {
+    let field = Field::new();
+    let script = format!(
+        "mkdir -m 700 \"$M/spool\"; mount -o remount,ro \"$M\"; {ASK}; echo code=$?; \
+         \"$P\" status >/dev/null && \"$P\" ls >/dev/null && echo looked; \
+         \"$P\" serve --session main --mode headless; echo served=$?"
+    );
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    let answer = last_json(&text);
+    assert_eq!(answer["abandoned"], "no_directories", "{text}");
+    let reason = answer["denialReason"].as_str().unwrap();
+    assert!(reason.contains("Read-only file system"), "{reason}");
+    assert!(
+        text.contains("code=3") && text.contains("looked") && text.contains("served=3"),
+        "{text}"
+    );
+}
+
+#[test]
+fn write_6_the_temporary_directory_of_the_system_does_not_matter() {
+    for temporary in [
+        None,
+        Some("/nowhere/at/all"),
+        Some("/proc"),
+        Some("/dev/shm"),
+        Some(""),
+    ] {
+        let field = Field::new();
+        let set = |command: &mut Command| match temporary {
+            None => drop(command.env_remove("TMPDIR")),
+            Some(path) => drop(command.env("TMPDIR", path)),
+        };
+        let mut serve = field.relay();
+        serve.args(["serve", "--session", "main", "--mode", "headless"]);
+        set(&mut serve);
+        let mut server = Run::start(&field, &mut serve);
+        server.await_serving();
+        let mut ask = field.ask_command("ls -la", &[]);
+        set(&mut ask);
+        let answer = Run::start(&field, &mut ask).answer();
+        assert_eq!(answer.code, Some(0), "{temporary:?}: {answer:?}");
+        server.stop();
+        assert_eq!(names(&field.at("spool/sessions")), [""; 0], "{temporary:?}");
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_the_configuration_is_an_error_and_no_wait() {
+    let field = Field::new();
+    fs::remove_file(field.at("config.json")).unwrap();
+    let made = Command::new("mkfifo")
+        .arg(field.at("config.json"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    for args in [
+        &["serve", "--session", "main", "--mode", "headless"][..],
+        &["ask", "--value", "ls"],
+        &["status"],
+    ] {
+        let mut run = Run::start(&field, field.relay().args(args));
+        assert_ne!(run.await_end().code(), Some(0), "{args:?}");
+        assert!(
+            run.stderr().contains("not a regular file"),
+            "{}",
+            run.stderr()
+        );
+    }
+}
+
+#[test]
+fn watch_4_without_a_watcher_it_is_said_by_name_and_polled() {
+    let field = Field::new();
+    // A user namespace has limits of its own; where none can be made there is nothing to try.
+    let script = format!(
+        "echo 0 >/proc/sys/user/max_inotify_instances 2>/dev/null || {{ echo no-limit; exit 0; }}; \
+         {SERVE}{ASK}; echo code=$?; cat \"$M/err\"; kill $S; wait $S"
+    );
+    let mount = field.at("mount");
+    fs::create_dir(&mount).unwrap();
+    let mut command = Command::new("unshare");
+    field.surround(&mut command);
+    command
+        .args(["-U", "-r", "sh", "-c", &script])
+        .env("M", &mount)
+        .env("P", env!("CARGO_BIN_EXE_askrelay"));
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() && !text.contains("code=") || text.contains("no-limit") {
+        skipped(&format!("the limit cannot be set here: {text}"));
+        return;
+    }
+    assert!(text.contains("code=0"), "{text}");
+    assert!(text.contains("fs.inotify.max_user_instances"), "{text}");
+    assert!(text.contains("polling instead"), "{text}");
+}

@@ -123,5 +123,6 @@ fn reasons_do_not_count_as_what_is_aside() {
     let place = Place::new();
     place.write("quarantine/1-0-x.json", "");
     place.write("quarantine/1-0-x.json.reason.json", "{}");
+    place.write("quarantine/.0123456789.tmp", "{");
     assert_eq!(place.spool.quarantined().unwrap(), 1);
 }

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::*;
 use crate::spool::testing::{Place, mode, session, until};
@@ -86,22 +87,23 @@ fn a_look_changes_nothing_and_says_what_is_there() {
 fn those_who_look_never_keep_a_server_out() {
     let place = Place::new();
     drop(taken(&place));
-    let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let looker = scope.spawn(|| {
-            let mut looks = 0_u32;
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+    let (done, looks) = (AtomicBool::new(false), AtomicU32::new(0));
+    let outcomes: Vec<bool> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
                 let _state = look(&place);
-                looks += 1;
+                looks.fetch_add(1, Ordering::Relaxed);
             }
-            looks
         });
-        for _ in 0..100 {
-            drop(taken(&place));
-        }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(looker.join().unwrap() > 0);
+        until("somebody who looks", || looks.load(Ordering::Relaxed) > 0);
+        let outcomes = (0..100)
+            .map(|_| matches!(take(&place), LockOutcome::Taken(_)))
+            .collect();
+        // Before anything is asserted, or the other thread would never end.
+        done.store(true, Ordering::Relaxed);
+        outcomes
     });
+    assert!(outcomes.iter().all(|taken| *taken), "{outcomes:?}");
 }
 
 #[test]

@@ -168,7 +168,11 @@ fn race_1_an_answer_is_found_in_a_directory_that_was_removed_and_made_again() {
         outbox.look(&id("r1"), Freshness::ByPath).unwrap(),
         Consumed::NotYet
     ));
-    fs::remove_dir(place.at("sessions/main/responses")).unwrap();
+    fs::rename(place.at("sessions/main/responses"), place.at("moved")).unwrap();
+    place.write("sessions/main/responses/r1.json", "answer");
+    assert_eq!(outbox.list_responses().unwrap(), [id("r1")]);
+    fs::remove_file(place.at("sessions/main/responses/r1.json")).unwrap();
+    fs::rename(place.at("sessions/main/responses"), place.at("moved-2")).unwrap();
     place.write("sessions/main/responses/r1.json", "answer");
     assert!(matches!(
         outbox.look(&id("r1"), Freshness::ByPath).unwrap(),
