@@ -24,8 +24,6 @@ use crate::wire::{
     ResponseRelay, SessionId,
 };
 
-/// With every how many heartbeats it is checked that lock and heartbeat still lie where others look for them.
-const CHECK_PLACE_EVERY: u32 = 4;
 /// How long work goes on before other inputs get their turn.
 const SLICE: Duration = Duration::from_millis(5);
 
@@ -65,8 +63,6 @@ pub(super) struct Core {
     pub(super) answered_before: HashSet<RequestId>,
     /// What does not work at the moment, so that it is said once and not with every try.
     pub(super) troubles: HashMap<&'static str, String>,
-    /// How many heartbeats were written.
-    pub(super) beats: u32,
     /// Another process that serves the session by now: it is left to that one.
     pub(super) successor: Option<Owner>,
     pub(super) finished: bool,
@@ -231,11 +227,18 @@ impl Core {
         }
     }
 
+    /// Whether lock and heartbeat still lie where others look for them: the lock's path leads there, and so does the one to the
+    /// heartbeat beside it.
+    fn is_in_place(&self) -> bool {
+        self.lock
+            .as_ref()
+            .is_some_and(|lock| lock.is_current(&self.spool, &self.session))
+    }
+
     /// A lock file that somebody removed or replaced proves nothing to those who look at its name: it is taken anew. Where
     /// another server was faster, the session is that one's.
     fn keep_lock(&mut self) {
-        let current = |lock: &ServingLock| lock.is_current(&self.spool, &self.session);
-        if self.lock.as_ref().is_none_or(current) || self.successor.is_some() {
+        if self.lock.is_none() || self.successor.is_some() {
             return;
         }
         match ServingLock::take(&self.spool, &self.session, clock::wall_ms()) {
@@ -263,12 +266,11 @@ impl Core {
     }
 
     pub(super) fn beat(&mut self, now: Moment) {
-        if self.beats.is_multiple_of(CHECK_PLACE_EVERY) {
-            self.keep_lock();
+        if !self.is_in_place() {
             let kept = self.heartbeat.keep_place();
             self.trouble("heartbeat directory", kept);
+            self.keep_lock();
         }
-        self.beats = self.beats.wrapping_add(1);
         let record = Heartbeat {
             session_id: self.session.as_str().to_owned(),
             pid: process::own_pid(),

@@ -210,7 +210,6 @@ impl Server {
             require_audit: settings.require_audit,
             answered_before: HashSet::new(),
             troubles: HashMap::new(),
-            beats: 0,
             successor: None,
             finished: false,
         };

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::dir::Dir;
+use super::dir::{Dir, FileStamp};
 use super::{IoContext as _, SERVING, Spool, SpoolError};
 use crate::process;
 use crate::wire::SessionId;
@@ -35,7 +35,10 @@ pub enum LockState {
 /// The lock of a session that this process serves. Dropping it frees it.
 #[derive(Debug)]
 pub struct ServingLock {
+    /// Closing it frees the lock.
+    #[cfg_attr(not(test), expect(dead_code, reason = "held, not used"))]
     file: File,
+    stamp: FileStamp,
 }
 
 /// Who holds a lock, by its own word.
@@ -88,7 +91,9 @@ impl ServingLock {
                         .and_then(|()| file.rewind())
                         .and_then(|()| file.write_all(owner.as_bytes()));
                     written.context("write the lock file", &path)?;
-                    return Ok(LockOutcome::Taken(Self { file }));
+                    let stamp =
+                        FileStamp::of_file(&file).context("look at the lock file", &path)?;
+                    return Ok(LockOutcome::Taken(Self { file, stamp }));
                 }
                 Attempt::Unsupported => return Ok(LockOutcome::Unsupported),
                 Attempt::Failed(source) => {
@@ -105,16 +110,13 @@ impl ServingLock {
         Ok(LockOutcome::Busy(read_owner(&mut file)))
     }
 
-    /// Whether the name still leads to the file that is locked. A tool may have replaced it; then the lock proves nothing.
+    /// Whether the path still leads to the file that is locked. A tool may have replaced it, or the directory that it lies in;
+    /// then the lock proves nothing to those who look there.
     pub fn is_current(&self, spool: &Spool, session: &SessionId) -> bool {
-        let ours = rustix::fs::fstat(&self.file).map(|stat| super::FileStamp::of(&stat));
         let named = spool
             .root
-            .open_dir(SERVING)
-            .ok()
-            .flatten()
-            .and_then(|serving| serving.stat(&lock_name(session)).ok().flatten());
-        matches!((ours, named), (Ok(ours), Some(named)) if ours.same_file(&named))
+            .stat(&format!("{SERVING}/{}", lock_name(session)));
+        named.is_ok_and(|named| named.is_some_and(|named| named.same_file(&self.stamp)))
     }
 }
 
