@@ -263,7 +263,8 @@ impl Core {
     }
 
     pub(super) fn beat(&mut self, now: Moment) {
-        if self.beats.is_multiple_of(CHECK_PLACE_EVERY) {
+        // With its directory the lock file went: a record that claims it must not come back alone.
+        if self.beats.is_multiple_of(CHECK_PLACE_EVERY) || self.heartbeat.is_removed() {
             self.keep_lock();
             let kept = self.heartbeat.keep_place();
             self.trouble("heartbeat directory", kept);

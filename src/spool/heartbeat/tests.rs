@@ -284,6 +284,7 @@ fn a_record_is_written_whatever_became_of_its_place() {
     file.publish(&record).unwrap();
     assert_eq!(look(&mut probe(&place), second(0)), Liveness::Alive);
     fs::rename(place.at(SERVING), place.at("moved")).unwrap();
+    file.keep_place().unwrap();
     file.publish(&record).unwrap();
     assert_eq!(look(&mut probe(&place), second(0)), Liveness::Alive);
     fs::remove_file(place.at(PATH)).unwrap();
