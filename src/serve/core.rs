@@ -267,9 +267,10 @@ impl Core {
 
     pub(super) fn beat(&mut self, now: Moment) {
         if !self.is_in_place() {
+            // With its directory the lock file went: a record that claims it must not come back alone.
+            self.keep_lock();
             let kept = self.heartbeat.keep_place();
             self.trouble("heartbeat directory", kept);
-            self.keep_lock();
         }
         let record = Heartbeat {
             session_id: self.session.as_str().to_owned(),

@@ -34,7 +34,7 @@ impl HeartbeatFile {
 
     /// Writes the record. Gives the file's time, which is "now" by the clock of the file system.
     pub fn publish(&mut self, record: &[u8]) -> Result<FileStamp, SpoolError> {
-        if self.serving.is_removed() {
+        if self.is_removed() {
             self.keep_place()?;
         }
         let path = || self.serving.path_of(&self.name);
@@ -53,6 +53,11 @@ impl HeartbeatFile {
                 source: std::io::ErrorKind::AlreadyExists.into(),
             }),
         }
+    }
+
+    /// Whether the directory that is open has been removed.
+    pub fn is_removed(&self) -> bool {
+        self.serving.is_removed()
     }
 
     /// Opens the directory anew where it was removed or replaced: whoever looks, looks into the new one.
