@@ -28,7 +28,8 @@ pub enum Life {
 
 /// Pid of this process.
 pub fn own_pid() -> u32 {
-    std::process::id()
+    static PID: LazyLock<u32> = LazyLock::new(std::process::id);
+    *PID
 }
 
 /// What makes this process's pid comparable. Read once.

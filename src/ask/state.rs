@@ -18,7 +18,7 @@ pub const TORN_GRACE: Duration = Duration::from_secs(2);
 /// How often the requester looks whether it is being served. With the grace it knows of a dead server within three seconds.
 pub const LIVENESS_EVERY: Duration = Duration::from_millis(900);
 /// When it looks whether it is being served for the first time. An ask that policy answers has ended by then.
-pub const LIVENESS_FIRST: Duration = Duration::from_millis(30);
+pub const LIVENESS_FIRST: Duration = Duration::from_millis(100);
 /// How often it looks for a response while nothing proves that changes raise events.
 pub const POLL_UNPROVEN: Duration = Duration::from_millis(250);
 /// How often it looks for a response behind a watch that works.
@@ -342,9 +342,16 @@ impl Waiting {
         let gives_up = self
             .unserved_since
             .is_some_and(|since| now.since(since) >= SERVING_GRACE);
+        let liveness = self.heartbeats == Heartbeats::Expected && now >= self.liveness_due;
+        // What is due soon is done along with what is due now: waking up costs more than looking.
+        let soon = if liveness {
+            now.after(POLL_UNPROVEN)
+        } else {
+            now
+        };
         Due {
-            response: now >= self.response_due || now >= self.deadline || gives_up,
-            liveness: self.heartbeats == Heartbeats::Expected && now >= self.liveness_due,
+            response: soon >= self.response_due || now >= self.deadline || gives_up,
+            liveness,
         }
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Shared {
     liveness: Mutex<(LivenessProbe, Option<(Moment, Observation)>)>,
     listed: Mutex<Option<(Moment, HashSet<RequestId>)>>,
     waiting: AtomicUsize,
+    /// Whether a change has ever been seen to raise an event here.
+    events_come: Arc<AtomicBool>,
     watch: Option<Arc<Watch>>,
     pub(super) log: Arc<ReviewLog>,
 }
@@ -56,6 +58,7 @@ impl Shared {
             )),
             listed: Mutex::new(None),
             waiting: AtomicUsize::new(0),
+            events_come: Arc::default(),
             watch,
             log,
             settings,
@@ -257,7 +260,6 @@ fn abandon(shared: &Shared, id: &RequestId, abandonment: Abandonment) -> Outcome
 #[derive(Debug, Default)]
 struct Woken {
     notify: Notify,
-    events_come: AtomicBool,
 }
 
 async fn wait(
@@ -299,7 +301,7 @@ async fn wait(
         let liveness = (due.liveness && nothing).then(|| shared.liveness(now).liveness);
         let poll = match &woken {
             Some(woken)
-                if shared.events == Events::Local && woken.events_come.load(Ordering::Relaxed) =>
+                if shared.events == Events::Local && shared.events_come.load(Ordering::Relaxed) =>
             {
                 POLL_PROVEN
             }
@@ -321,9 +323,9 @@ async fn wait(
             Next::Wait(time) => {
                 why = pause(woken.as_deref(), now, time).await;
                 if why == Look::Poll
-                    && let (Some(woken), Some(submission)) = (&woken, &open.submission)
+                    && let (Some(_), Some(submission)) = (&woken, &open.submission)
                     && shared.events == Events::Local
-                    && !woken.events_come.load(Ordering::Relaxed)
+                    && !shared.events_come.load(Ordering::Relaxed)
                 {
                     submission.touch();
                 }
@@ -371,8 +373,9 @@ fn watch_request(shared: &Shared, open: &mut Open<'_>) -> Option<Arc<Woken>> {
     let submission = open.submission.as_ref()?;
     let woken = Arc::new(Woken::default());
     let set = Arc::clone(&woken);
+    let events_come = Arc::clone(&shared.events_come);
     let on_wake = Arc::new(move |_: Wake<'_>| {
-        set.events_come.store(true, Ordering::Relaxed);
+        events_come.store(true, Ordering::Relaxed);
         set.notify.notify_one();
     });
     match watch.watch(submission.path(), on_wake) {

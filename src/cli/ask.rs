@@ -78,6 +78,18 @@ pub(super) struct Args {
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
     let config = place.config()?.config;
+    if env.text(super::env::SERVING_KEY).is_some() {
+        return Err(Hinted {
+            message: format!(
+                "{} pins a serving key, and no answer is sealed in this version",
+                super::env::SERVING_KEY
+            ),
+            hint: "unset it if unsealed answers may count".to_owned(),
+            exit: Exit::NobodyRuled,
+            source: None,
+        }
+        .into());
+    }
     let log = place.log_or_none(&config);
     let own = role::requester(env, args.from.as_deref());
     let agent = args

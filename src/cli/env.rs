@@ -24,6 +24,9 @@ pub(super) const CONFIG: &str = "ASKRELAY_CONFIG";
 /// Review log.
 pub(super) const LOG: &str = "ASKRELAY_LOG";
 
+/// Key that answers must be sealed with. No answer is sealed in this version, so that nothing can be asked where it is set.
+pub(super) const SERVING_KEY: &str = "ASKRELAY_SERVING_KEY";
+
 /// Step at which a debug build ends itself, for tests.
 #[cfg(debug_assertions)]
 const FAULT: &str = "ASKRELAY_TEST_FAULT";

@@ -87,6 +87,13 @@ impl<'a> Place<'a> {
                 agents,
             }),
             OperatorFile::Content(bytes) => match Config::read(&bytes, &path.to_string_lossy()) {
+                Ok(config) if config.require_seal.is_on() => Err(Hinted::usage(
+                    format!(
+                        "{}: \"requireSeal\" is on, and no answer is sealed in this version",
+                        path.display()
+                    ),
+                    "take the key out: with it every answer would have to be refused",
+                )),
                 Ok(config) => {
                     for notice in &config.notices {
                         output::warn(&notice.to_string());
@@ -98,6 +105,17 @@ impl<'a> Place<'a> {
                     "docs/configuration.md lists the keys; a file with an error is not used in part",
                 )),
             },
+        }
+    }
+
+    /// Says which keys of the configuration are set and not heeded in this version.
+    pub(super) fn warn_of_keys_not_in_force(config: &Config) {
+        let keys = config.not_in_force();
+        if !keys.is_empty() {
+            output::warn(&format!(
+                "set in the configuration, and not in force in this version: {}",
+                keys.join(", ")
+            ));
         }
     }
 

@@ -133,6 +133,60 @@ pub struct Config {
     pub notices: Vec<Notice>,
 }
 
+impl Config {
+    /// The keys that are set to something, and that nothing in this version heeds yet. None of them would allow more than what
+    /// is in force; `requireSeal`, which would, is refused where it is used.
+    pub fn not_in_force(&self) -> Vec<&'static str> {
+        let default = Self::default();
+        let set = [
+            ("debugLog", self.debug_log != default.debug_log),
+            (
+                "doublePressToConfirm",
+                self.double_press_to_confirm != default.double_press_to_confirm,
+            ),
+            (
+                "permissionDialogKeys",
+                self.permission_dialog_keys != default.permission_dialog_keys,
+            ),
+            (
+                "promptMaxRows",
+                self.prompt_max_rows != default.prompt_max_rows,
+            ),
+            (
+                "promptFieldMaxWidth",
+                self.prompt_field_max_width != default.prompt_field_max_width,
+            ),
+            (
+                "authorizerChain",
+                self.authorizer_chain != default.authorizer_chain,
+            ),
+            (
+                "annotatorChain",
+                self.annotator_chain != default.annotator_chain,
+            ),
+            (
+                "evidenceFormatters",
+                self.evidence_formatters != default.evidence_formatters,
+            ),
+            ("shellTools", self.shell_tools != default.shell_tools),
+            (
+                "piInfrastructureReadPaths",
+                self.pi_infrastructure_read_paths != default.pi_infrastructure_read_paths,
+            ),
+            ("inbox", self.inbox != default.inbox),
+            ("limits", self.limits != default.limits),
+            (
+                "persistGrants",
+                self.persist_grants != default.persist_grants,
+            ),
+        ];
+        set.into_iter()
+            .filter(|(_, is_set)| *is_set)
+            .map(|(key, _)| key)
+            .collect()
+    }
+}
+
 impl Default for Config {
     /// What holds without a file.
     fn default() -> Self {

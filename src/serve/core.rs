@@ -151,6 +151,13 @@ impl Core {
         }
     }
 
+    /// Whether what came under this name was seen by an earlier look: while many come at once, one look sees them all, and the
+    /// events about the others are still to be told.
+    pub(super) fn is_old_news(&self, name: &str) -> bool {
+        RequestId::from_file_name(name)
+            .is_some_and(|id| self.state.knows(&id) || !self.inbox.has_request(&id))
+    }
+
     /// What the watcher's own thread does on a wake: looks, and works one slice.
     pub(super) fn serve_wake(&mut self) -> Rest {
         if self.woken.is_lost() {

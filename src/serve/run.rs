@@ -20,7 +20,7 @@ use crate::policy::{Policy, SessionRules};
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
     Effort, Events, HeartbeatFile, Inbox, LivenessProbe, LockOutcome, OnWake, Owner, ServingLock,
-    Spool, SpoolError, Watch, WatchId,
+    Spool, SpoolError, Wake, Watch, WatchId,
 };
 use crate::wire::{Digest, Hop, RequestId, SessionId};
 
@@ -332,7 +332,8 @@ impl Server {
             core.beat(now);
             times.beat = now.after(HEARTBEAT_EVERY);
         }
-        if now >= times.poll {
+        // What is due soon is done along with what is due now: waking up costs more than looking.
+        if now.after(POLL_UNPROVEN) >= times.poll {
             times.poll = now.after(self.poll(&mut core, now));
         }
         if self.parent.is_some() && now >= times.parent {
@@ -457,17 +458,18 @@ impl Server {
 /// What the watcher calls: it serves the wake itself if the loop is not at it, and wakes the loop for what is left.
 fn on_wake(woken: Arc<Woken>, core: Weak<Mutex<Core>>) -> OnWake {
     Arc::new(move |wake| {
+        let Some(core) = core.upgrade() else { return };
+        // The loop may hold it; then it looks at the flags when it is done.
+        let core = core.try_lock();
+        if let (Wake::Changed(Some(name)), Ok(core)) = (wake, &core)
+            && core.is_old_news(name)
+        {
+            return;
+        }
         if woken.note(wake) == Worth::Nothing {
             return;
         }
-        let rest = match core.upgrade() {
-            // The loop holds it, and looks at the flags when it is done.
-            None => Rest::Some,
-            Some(core) => match core.try_lock() {
-                Ok(mut core) => core.serve_wake(),
-                Err(_) => Rest::Some,
-            },
-        };
+        let rest = core.map_or(Rest::Some, |mut core| core.serve_wake());
         if rest == Rest::Some {
             woken.notify.notify_one();
         }

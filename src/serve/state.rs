@@ -176,6 +176,11 @@ impl State {
         self.asks.len()
     }
 
+    /// Whether an ask of this id is open.
+    pub fn knows(&self, id: &RequestId) -> bool {
+        self.asks.contains_key(id)
+    }
+
     /// Whether anything is open: an ask, a file that is about to be read, or one that may still be growing.
     pub fn has_open(&self) -> bool {
         !self.asks.is_empty() || !self.reading.is_empty() || !self.growing.is_empty()

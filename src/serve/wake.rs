@@ -60,7 +60,7 @@ impl Woken {
                 return Worth::Nothing;
             }
             Wake::Closed(_) | Wake::Removed if quiet => return Worth::Nothing,
-            Wake::Changed => self.changed.store(true, Ordering::Release),
+            Wake::Changed(_) => self.changed.store(true, Ordering::Release),
             Wake::Removed => self.removed.store(true, Ordering::Release),
             Wake::Lost => self.lost.store(true, Ordering::Release),
             Wake::Overflow => {
@@ -141,7 +141,7 @@ mod tests {
     fn wakes_coalesce_until_they_are_taken() {
         let woken = Woken::default();
         for _ in 0..3 {
-            assert_eq!(woken.note(Wake::Changed), Worth::Looking);
+            assert_eq!(woken.note(Wake::Changed(None)), Worth::Looking);
         }
         assert!(woken.take().changed);
         assert!(!woken.take().changed);

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -25,6 +26,8 @@ pub(crate) const DIR_MODE: Mode = Mode::from_raw_mode(0o700);
 pub(crate) struct Dir {
     fd: OwnedFd,
     path: PathBuf,
+    /// Which directory it is; asked for once, for an open descriptor never leads to another.
+    identity: OnceLock<FileStamp>,
 }
 
 /// Which file it is and how it looked: two equal stamps mean that nothing was done to it in between.
@@ -154,7 +157,11 @@ pub enum Removal {
 
 impl Dir {
     pub(crate) fn from_fd(fd: OwnedFd, path: PathBuf) -> Self {
-        Self { fd, path }
+        Self {
+            fd,
+            path,
+            identity: OnceLock::new(),
+        }
     }
 
     /// Where it is, for messages and for the watch.
@@ -170,10 +177,7 @@ impl Dir {
     pub(crate) fn open_dir(&self, name: &str) -> io::Result<Option<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => Ok(Some(Self {
-                fd,
-                path: self.path.join(name),
-            })),
+            Ok(fd) => Ok(Some(Self::from_fd(fd, self.path.join(name)))),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -222,6 +226,15 @@ impl Dir {
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(DirRemoval::NotEmpty),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Which directory this is: device and inode of it, as of the first time that somebody asked.
+    pub(crate) fn identity(&self) -> io::Result<FileStamp> {
+        if let Some(identity) = self.identity.get() {
+            return Ok(*identity);
+        }
+        let stamp = self.stamp()?;
+        Ok(*self.identity.get_or_init(|| stamp))
     }
 
     /// Facts of this directory itself.

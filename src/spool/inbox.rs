@@ -190,10 +190,10 @@ impl Inbox {
         }
         let path = self.requests.path().to_owned();
         if effort == Effort::IfChanged {
-            if !self.is_current()? {
+            let now = self.requests.stamp().context("look at", &path)?;
+            if !self.leads_to(REQUESTS, now)? {
                 return Ok(Scan::Replaced);
             }
-            let now = self.requests.stamp().context("look at", &path)?;
             if !remote && self.settled == Some(now.mtime_ns) {
                 return Ok(Scan::Unchanged);
             }
@@ -226,12 +226,15 @@ impl Inbox {
 
     /// Whether the path still leads to the directory that is open.
     fn is_current(&self) -> Result<bool, SpoolError> {
-        self.leads_to(REQUESTS, &self.requests)
+        let open = self
+            .requests
+            .stamp()
+            .context("look at", self.requests.path())?;
+        self.leads_to(REQUESTS, open)
     }
 
-    /// Whether the session's directory of this name is the one that is open as `dir`.
-    fn leads_to(&self, child: &str, dir: &Dir) -> Result<bool, SpoolError> {
-        let open = dir.stamp().context("look at", dir.path())?;
+    /// Whether the session's directory of this name is this very one.
+    fn leads_to(&self, child: &str, open: FileStamp) -> Result<bool, SpoolError> {
         let named = self
             .spool
             .root
@@ -240,7 +243,7 @@ impl Inbox {
                 Some(Errno::NOTDIR | Errno::LOOP) => Ok(None),
                 Some(_) | None => Err(error),
             })
-            .context("look at", dir.path())?;
+            .context("look at", self.spool.session_path(&self.session))?;
         Ok(named.is_some_and(|named| named.same_file(&open)))
     }
 
@@ -255,6 +258,13 @@ impl Inbox {
             read,
             file.map_or(RequesterLife::Unknown, |file| life_of(&file)),
         )
+    }
+
+    /// Whether a request of this id lies there. Where that cannot be told, it may.
+    pub fn has_request(&self, id: &RequestId) -> bool {
+        self.requests
+            .stat(&id.file_name())
+            .map_or(true, |stamp| stamp.is_some())
     }
 
     /// Looks whether the requester that locks this request still waits.
@@ -338,7 +348,11 @@ impl Inbox {
         name: &str,
         response: &[u8],
     ) -> Result<PublishOutcome, SpoolError> {
-        if !self.leads_to(RESPONSES, &self.responses)? {
+        let open = self
+            .responses
+            .identity()
+            .context("look at", self.responses.path())?;
+        if !self.leads_to(RESPONSES, open)? {
             // Renamed away or replaced: an answer in there would reach nobody.
             self.responses = open_responses(&self.spool, &self.session, &self.name)?;
         }

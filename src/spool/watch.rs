@@ -18,8 +18,8 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 /// Why somebody is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake<'a> {
-    /// Something came or changed.
-    Changed,
+    /// Something came or changed; in a watched directory, under this name.
+    Changed(Option<&'a str>),
     /// Something went: a request was taken back, or this process removed it.
     Removed,
     /// The file of this name was closed by a process that could write it: a requester may have ended.
@@ -193,7 +193,7 @@ fn wake_of_itself(kind: EventKind) -> Option<Wake<'static>> {
         | EventKind::Modify(ModifyKind::Name(RenameMode::From | RenameMode::Any)) => {
             Some(Wake::Lost)
         }
-        EventKind::Modify(ModifyKind::Metadata(_)) => Some(Wake::Changed),
+        EventKind::Modify(ModifyKind::Metadata(_)) => Some(Wake::Changed(None)),
         EventKind::Access(_)
         | EventKind::Create(_)
         | EventKind::Modify(_)
@@ -221,7 +221,9 @@ fn wake_of_child(kind: EventKind, name: &str) -> Option<Wake<'_>> {
             Some(Wake::Removed)
         }
         // A hard link raises only a creation, a rename only a move.
-        EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_)) => Some(Wake::Changed),
+        EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_)) => {
+            Some(Wake::Changed(Some(name)))
+        }
         EventKind::Access(_) | EventKind::Modify(_) | EventKind::Any | EventKind::Other => None,
     }
 }
