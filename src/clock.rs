@@ -31,6 +31,19 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// The next point whose distance from the start of the clock is a multiple of `step`. Whoever waits for such points wakes
+    /// together with all others in the process that do.
+    #[must_use]
+    pub fn next_multiple(self, step: Duration) -> Self {
+        let step = step.as_nanos().max(1);
+        let next = (self.0.as_nanos() / step)
+            .saturating_add(1)
+            .saturating_mul(step);
+        Self(Duration::from_nanos(
+            u64::try_from(next).unwrap_or(u64::MAX),
+        ))
+    }
+
     /// The point `wait` later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {

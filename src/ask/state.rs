@@ -21,8 +21,8 @@ pub const LIVENESS_EVERY: Duration = Duration::from_millis(900);
 pub const LIVENESS_FIRST: Duration = Duration::from_millis(100);
 /// How often it looks for a response while nothing proves that changes raise events.
 pub const POLL_UNPROVEN: Duration = Duration::from_millis(250);
-/// How often it looks for a response behind a watch that works.
-pub const POLL_PROVEN: Duration = Duration::from_secs(2);
+/// How often it looks for a response behind a watch that works: with every second look at liveness.
+pub const POLL_PROVEN: Duration = Duration::from_millis(1_800);
 
 /// Why nobody ruled on an ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -343,14 +343,8 @@ impl Waiting {
             .unserved_since
             .is_some_and(|since| now.since(since) >= SERVING_GRACE);
         let liveness = self.heartbeats == Heartbeats::Expected && now >= self.liveness_due;
-        // What is due soon is done along with what is due now: waking up costs more than looking.
-        let soon = if liveness {
-            now.after(POLL_UNPROVEN)
-        } else {
-            now
-        };
         Due {
-            response: soon >= self.response_due || now >= self.deadline || gives_up,
+            response: now >= self.response_due || now >= self.deadline || gives_up,
             liveness,
         }
     }
@@ -366,7 +360,11 @@ impl Waiting {
     ) -> Next {
         let looked = !matches!(seen, Seen::NotLooked);
         if looked {
-            self.response_due = now.after(poll);
+            self.response_due = if poll >= LIVENESS_EVERY {
+                now.next_multiple(poll)
+            } else {
+                now.after(poll)
+            };
         }
         match seen {
             Seen::NotLooked => {}
@@ -390,11 +388,11 @@ impl Waiting {
             }
         }
         if let Some(liveness) = liveness {
-            self.liveness_due = now.after(if liveness.is_unserved() {
-                POLL_UNPROVEN
+            self.liveness_due = if liveness.is_unserved() {
+                now.after(POLL_UNPROVEN)
             } else {
-                LIVENESS_EVERY
-            });
+                now.next_multiple(LIVENESS_EVERY)
+            };
             if liveness.is_unserved() {
                 let since = *self.unserved_since.get_or_insert(now);
                 if looked && now.since(since) >= SERVING_GRACE {

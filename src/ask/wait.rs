@@ -344,16 +344,9 @@ fn finish(shared: &Shared, open: &mut Open<'_>, id: &RequestId, outcome: Outcome
     outcome
 }
 
-/// Waits for a wake or for time. Long waits end on a common grid, so that many asks wake the process once.
+/// Waits for a wake or for time.
 async fn pause(woken: Option<&Woken>, now: Moment, time: Duration) -> Look {
-    const GRID: Duration = Duration::from_millis(100);
-    let mut until = now.after(time);
-    if time >= LIVENESS_EVERY {
-        let past = until.since_start().as_nanos() % GRID.as_nanos();
-        let back = Duration::from_nanos(u64::try_from(past).unwrap_or(0));
-        until = Moment::from_start(until.since_start().saturating_sub(back));
-    }
-    let timer = tokio::time::sleep_until(clock::instant(until).into());
+    let timer = tokio::time::sleep_until(clock::instant(now.after(time)).into());
     match woken {
         None => {
             timer.await;

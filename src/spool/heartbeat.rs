@@ -34,9 +34,6 @@ impl HeartbeatFile {
 
     /// Writes the record. Gives the file's time, which is "now" by the clock of the file system.
     pub fn publish(&mut self, record: &[u8]) -> Result<FileStamp, SpoolError> {
-        if self.is_removed() {
-            self.keep_place()?;
-        }
         let path = || self.serving.path_of(&self.name);
         match quarantine::publish_over(&self.spool, &self.serving, &self.name, record)
             .context("write the heartbeat", path())?
@@ -53,11 +50,6 @@ impl HeartbeatFile {
                 source: std::io::ErrorKind::AlreadyExists.into(),
             }),
         }
-    }
-
-    /// Whether the directory that is open has been removed.
-    pub fn is_removed(&self) -> bool {
-        self.serving.is_removed()
     }
 
     /// Opens the directory anew where it was removed or replaced: whoever looks, looks into the new one.
