@@ -242,11 +242,6 @@ impl Dir {
         Ok(FileStamp::of(&rustix::fs::fstat(&self.fd)?))
     }
 
-    /// Whether the directory that this handle is of has been removed: it has no name any more.
-    pub(crate) fn is_removed(&self) -> bool {
-        rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
-    }
-
     /// Facts of an entry, without following a link; `None` where it does not exist.
     pub(crate) fn stat(&self, name: &str) -> io::Result<Option<FileStamp>> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
