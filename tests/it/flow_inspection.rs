@@ -72,7 +72,7 @@ fn one_ask_is_shown_whole_and_an_ambiguous_beginning_is_refused() {
     assert_eq!(code, 1);
     let (code, stdout, _) = run(spool.relay().args(["show", "s"]));
     assert_eq!(code, 0);
-    for text in ["make s", "scout", "digest", "/work/tree"] {
+    for text in ["make s", "scout", "digest", "/srv/tree"] {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
 }

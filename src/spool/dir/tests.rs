@@ -103,9 +103,7 @@ fn what_cannot_be_published_leaves_nothing() {
 fn nothing_is_published_in_a_directory_that_is_gone() {
     let place = Place::new();
     let dir = place.dir("d");
-    assert!(!dir.is_removed());
     fs::remove_dir(place.at("d")).unwrap();
-    assert!(dir.is_removed());
     let error = dir.publish("a.json", b"x", Replace::Never).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     assert!(!place.at("d").exists());

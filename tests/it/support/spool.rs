@@ -275,7 +275,7 @@ pub(crate) fn request(id: &str, target: &str, surface: &str, value: &str) -> Val
             "surface": surface,
             "matchValues": [value],
             "boundaryValue": null,
-            "requesterCwd": "/work/tree",
+            "requesterCwd": "/srv/tree",
             "principal": {"sessionId": "child", "agentName": "scout"},
         },
     })
