@@ -92,9 +92,10 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
         });
         run.await?;
         // They have ended, or the session would still run.
-        for child in children {
-            drop(child.join());
-        }
+        let outcomes = children
+            .into_iter()
+            .flat_map(|child| child.join().unwrap_or_default());
+        tell_outcomes(outcomes)?;
         anyhow::Ok(())
     })?;
     tell_story(&log_path)?;
@@ -125,13 +126,13 @@ fn script(shown: &Shown) -> Choice {
     }
 }
 
-/// Starts the children, each on a thread that reports what came of its asks. `done` is dropped when all have ended.
+/// Starts the children, each on a thread that gives what came of its asks. `done` is dropped when all have ended.
 fn start_children(
     program: &Path,
     spool: &Path,
     place: &Path,
     done: oneshot::Sender<()>,
-) -> anyhow::Result<Vec<std::thread::JoinHandle<()>>> {
+) -> anyhow::Result<Vec<std::thread::JoinHandle<Vec<String>>>> {
     let done = Arc::new(done);
     CHILDREN
         .into_iter()
@@ -141,14 +142,14 @@ fn start_children(
             let thread = std::thread::Builder::new()
                 .name(agent.to_owned())
                 .spawn(move || {
-                    for command in commands {
+                    let outcomes = commands.iter().map(|command| {
                         let outcome = ask(&program, &spool, &place, agent, command)
                             .unwrap_or_else(|error| format!("could not ask: {error:#}"));
-                        let mut out = Out::stdout();
-                        // A terminal that went away ends the demonstration by itself.
-                        let _said = out.line(&format!("  {agent:<9} {command:<30} -> {outcome}"));
-                    }
+                        format!("  {agent:<9} {command:<30} -> {outcome}")
+                    });
+                    let outcomes = outcomes.collect();
                     drop(done);
+                    outcomes
                 });
             thread.context("cannot start a thread")
         })
@@ -200,6 +201,17 @@ fn ask(
         .map(|line| format!("\n{:>12}{line}", ""))
         .unwrap_or_default();
     Ok(format!("{state} ({code}){reason}"))
+}
+
+/// Prints what each child got. It waits until all have ended, for a line in between would stand in the middle of a question.
+fn tell_outcomes(outcomes: impl Iterator<Item = String>) -> anyhow::Result<()> {
+    let mut out = Out::stdout();
+    out.line("")?;
+    out.line("What the children got:")?;
+    for outcome in outcomes {
+        out.line(&outcome)?;
+    }
+    out.flush()
 }
 
 /// Prints who decided what, from the review log.
