@@ -189,6 +189,8 @@ impl Inbox {
             let _now = self.touch()?;
         }
         let path = self.requests.path().to_owned();
+        // A look that is made in any case is made while much happens: it costs no call more than it must.
+        let mut before = None;
         if effort == Effort::IfChanged {
             let now = self.requests.stamp().context("look at", &path)?;
             if !self.leads_to(REQUESTS, now)? {
@@ -197,8 +199,8 @@ impl Inbox {
             if !remote && self.settled == Some(now.mtime_ns) {
                 return Ok(Scan::Unchanged);
             }
+            before = Some(now.mtime_ns);
         }
-        let before = self.requests.stamp().context("look at", &path)?;
         let began_ns = clock::wall_ns();
         let mut candidates = Vec::new();
         let listed = self.requests.each_name(|name| {
@@ -215,7 +217,7 @@ impl Inbox {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Scan::Replaced),
             other => other.context("list", &path)?,
         }
-        self.settled = (began_ns - before.mtime_ns > COARSE_NS).then_some(before.mtime_ns);
+        self.settled = before.filter(|before| began_ns - before > COARSE_NS);
         if candidates.is_empty() && !self.is_current()? {
             return Ok(Scan::Replaced);
         }

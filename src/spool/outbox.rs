@@ -307,7 +307,7 @@ impl Outbox {
             .spool
             .root
             .stat(&format!("{SESSIONS}/{}/{RESPONSES}", self.name));
-        match (named, dirs.responses.stamp()) {
+        match (named, dirs.responses.identity()) {
             (Ok(named), Ok(open)) => named.is_some_and(|named| named.same_file(&open)),
             _ => true,
         }
