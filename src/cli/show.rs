@@ -50,7 +50,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         (None, _) => {
             output::say(&format!("no ask {} is waiting", visible(&args.id)));
             output::say(
-                "\nhint: `askrelay ls` lists those that are; `askrelay log` tells of those that were",
+                "\nhint: `askrelay ls` lists those that are; the review log tells of those that were",
             );
             Ok(Exit::Denied)
         }
