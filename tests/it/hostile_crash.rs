@@ -12,7 +12,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::hostile::{Answer, Field, Run, await_true, names, request, skipped};
+use crate::support::hostile::{Answer, Field, Run, names, request, skipped};
+use crate::support::spool::until;
 
 /// What the server does with a good request, in this order.
 const SERVER_STEPS: [&str; 6] = [
@@ -131,14 +132,14 @@ fn a_server_that_ends_while_it_sets_something_aside_does_so_once() {
         let field = Field::new();
         let mut first = field.serve_with_fault("headless", Some(step));
         field.make_dirs();
-        await_true("a heartbeat", || {
+        until("a heartbeat", || {
             field.at("spool/serving/main.json").exists()
         });
         field.put_request("bad.json", "{}");
         await_abort(&mut first, step);
         let second = field.serve("headless");
         assert_eq!(field.await_response("bad")["approved"], false, "{step}");
-        await_true("an empty inbox", || {
+        until("an empty inbox", || {
             !field.requests().join("bad.json").exists()
         });
         field.a_good_ask_is_answered();
@@ -155,7 +156,7 @@ fn a_person_is_not_asked_again_about_what_was_settled() {
         let mut first = field.serve_with_fault("select", Some(step));
         first.await_serving();
         let ask = field.start_ask("make all", &[&["--id", "r1"][..], &PATIENT].concat());
-        await_true("a question", || {
+        until("a question", || {
             field.logged_of("permission_request.waiting", "r1") == 1
         });
         // So that it is the new server, and not the child, that finds the request and its answer.
@@ -163,7 +164,7 @@ fn a_person_is_not_asked_again_about_what_was_settled() {
         first.type_line("3");
         await_abort(&mut first, step);
         let second = field.serve("select");
-        await_true("a settled request", || {
+        until("a settled request", || {
             !field.requests().join("r1.json").exists()
         });
         ask.signal(rustix::process::Signal::CONT);
@@ -193,14 +194,14 @@ fn what_was_not_published_was_not_decided() {
         let mut first = field.serve_with_fault("select", Some(step));
         first.await_serving();
         let ask = field.start_ask("make all", &[&["--id", "r1"][..], &PATIENT].concat());
-        await_true("a question", || {
+        until("a question", || {
             field.logged_of("permission_request.waiting", "r1") == 1
         });
         first.type_line("1");
         await_abort(&mut first, step);
         assert!(!field.responses().join("r1.json").exists(), "{step}");
         let mut second = field.serve("select");
-        await_true("a question again, or an end", || {
+        until("a question again, or an end", || {
             field.logged_of("permission_request.waiting", "r1") == 2
                 || !field.requests().join("r1.json").exists()
         });
@@ -228,7 +229,7 @@ fn a_child_that_ends_at_any_step_leaves_nothing_that_another_could_take() {
             let answer = field.ask("rm -rf x", &["--id", "r1"]);
             is_rules(&answer, false, step);
             field.a_good_ask_is_answered();
-            await_true("an empty inbox", || {
+            until("an empty inbox", || {
                 names(&field.requests())
                     .iter()
                     .all(|name| !name.ends_with(".json"))
@@ -274,7 +275,7 @@ fn a_question_of_a_child_that_ended_is_taken_away() {
     command.env("ASKRELAY_TEST_FAULT", "requests/renamed");
     let mut child = Run::start(&field, &mut command);
     await_abort(&mut child, "requests/renamed");
-    await_true("an empty inbox", || {
+    until("an empty inbox", || {
         !field.requests().join("r1.json").exists()
     });
     server.type_line("1");
@@ -298,7 +299,7 @@ fn both_sides_may_end() {
             command.env("ASKRELAY_TEST_FAULT", child_step);
             let mut child = Run::start(&field, &mut command);
             // Whether each gets to its step depends on the other.
-            await_true("an end of the child", || child.has_ended());
+            until("an end of the child", || child.has_ended());
             if !first.has_ended() {
                 first.signal(rustix::process::Signal::KILL);
             }
@@ -306,7 +307,7 @@ fn both_sides_may_end() {
             let what = format!("{server_step}, {child_step}");
             let second = field.serve("headless");
             is_rules(&field.ask("rm -rf x", &["--id", "r1"]), false, &what);
-            await_true("an empty inbox", || {
+            until("an empty inbox", || {
                 names(&field.requests())
                     .iter()
                     .all(|name| !name.ends_with(".json"))
@@ -323,7 +324,7 @@ fn an_answer_of_before_settles_only_the_request_that_it_answers() {
     let field = Field::new();
     let mut first = field.serve_with_fault("headless", Some("responses/renamed"));
     field.make_dirs();
-    await_true("a heartbeat", || {
+    until("a heartbeat", || {
         field.at("spool/serving/main.json").exists()
     });
     field.put_request("r1.json", request("r1", "ls -la").to_string());
@@ -332,7 +333,7 @@ fn an_answer_of_before_settles_only_the_request_that_it_answers() {
     assert_eq!(before["approved"], true);
     field.put_request("r1.json", request("r1", "rm -rf x").to_string());
     let second = field.serve("headless");
-    await_true("an answer of its own", || {
+    until("an answer of its own", || {
         fs::read(field.responses().join("r1.json")).is_ok_and(|bytes| {
             serde_json::from_slice::<Value>(&bytes).is_ok_and(|now| now["approved"] == false)
         })

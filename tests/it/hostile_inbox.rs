@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use crate::support::hostile::{Field, Odd, await_true, names, request, skipped};
+use crate::support::hostile::{Field, Odd, names, request, skipped};
+use crate::support::spool::{pass, until};
 
 /// Documents that are no request, each under a name that is a safe id.
 fn poison() -> Vec<(&'static str, Vec<u8>)> {
@@ -119,14 +120,14 @@ fn one_bad_file_never_stops_the_drain() {
         assert!(reason.contains("cannot be used"), "{id}: {reason}");
     }
     assert_eq!(field.await_response("-rf")["approved"], true);
-    await_true("an empty inbox", || {
+    until("an empty inbox", || {
         names(&field.requests())
             .iter()
             .all(|name| !name.ends_with(".json"))
     });
 
     // Each is aside once, with its reason; each was logged once.
-    await_true("a reason beside each", || {
+    until("a reason beside each", || {
         field.aside().iter().all(|(_, note)| note.is_object())
     });
     let aside = field.aside();
@@ -278,13 +279,13 @@ fn fsobj_7_twenty_thousand_stray_files_cost_nobody_an_answer() {
     }
     let server = field.serve("headless");
     field.a_good_ask_is_answered();
-    await_true("all strays aside", || {
+    until("all strays aside", || {
         names(&field.requests())
             .iter()
             .all(|name| !name.ends_with(".json"))
     });
     field.a_good_ask_is_answered();
-    await_true("a reason beside each", || {
+    until("a reason beside each", || {
         names(&field.at("spool/quarantine")).len() == COUNT
     });
     let left = names(&field.requests());
@@ -312,7 +313,7 @@ fn write_1_a_writer_that_does_not_rename_is_served_when_it_is_done() {
     for part in [first, second] {
         file.write_all(part.as_bytes()).unwrap();
         // A slow writer is what this is about; the good ask shows that nobody waits for it.
-        std::thread::sleep(Duration::from_millis(300));
+        pass(Duration::from_millis(300));
         field.a_good_ask_is_answered();
         if !field.aside().is_empty() {
             skipped("this machine is too slow for a writer that takes a second");
@@ -364,7 +365,7 @@ fn watch_7_an_inbox_that_is_removed_or_replaced_is_served_on() {
     ];
     for (number, swap) in swaps.iter().enumerate() {
         swap();
-        await_true(&format!("an inbox again ({number})"), || {
+        until(&format!("an inbox again ({number})"), || {
             field.requests().join(".askrelay-keep").exists()
         });
         field.a_good_ask_is_answered();
@@ -377,18 +378,18 @@ fn a_removed_heartbeat_directory_or_lock_comes_back() {
     let field = Field::new();
     let server = field.serve("headless");
     fs::remove_file(field.at("spool/serving/main.lock")).unwrap();
-    await_true("a lock again", || {
+    until("a lock again", || {
         field.at("spool/serving/main.lock").exists()
     });
     field.a_good_ask_is_answered();
     fs::remove_dir_all(field.at("spool/serving")).unwrap();
-    await_true("heartbeat and lock again", || {
+    until("heartbeat and lock again", || {
         field.at("spool/serving/main.json").exists() && field.at("spool/serving/main.lock").exists()
     });
     field.a_good_ask_is_answered();
     fs::remove_file(field.at("spool/serving/main.json")).unwrap();
     fs::create_dir_all(field.at("spool/serving/main.json/in/the/way")).unwrap();
-    await_true("a heartbeat again", || {
+    until("a heartbeat again", || {
         field.at("spool/serving/main.json").is_file()
     });
     field.a_good_ask_is_answered();
@@ -433,10 +434,10 @@ fn fsobj_8_everything_is_the_owners_alone_under_any_umask() {
     fs::create_dir(field.requests().join("odd.json")).unwrap();
     let mut ask = with_umask("ask --json --session main --from child --id r1 --value 'make all'");
     let ask = crate::support::hostile::Run::start(&field, &mut ask);
-    await_true("a question", || {
+    until("a question", || {
         field.logged_of("permission_request.waiting", "r1") == 1
     });
-    await_true("something aside", || !field.aside().is_empty());
+    until("something aside", || !field.aside().is_empty());
     let mut checked = 0;
     for relative in ["spool", "review.jsonl"] {
         for (path, _, mode, ..) in field.picture(relative) {

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::hostile::{Field, Odd, approval, await_true, names, skipped};
+use crate::support::hostile::{Field, Odd, approval, names, skipped};
+use crate::support::spool::{pass, until};
 
 /// Waits until the person is asked about `id`.
 #[track_caller]
 fn await_question(field: &Field, id: &str) {
-    await_true("a question", || {
+    until("a question", || {
         field.logged_of("permission_request.waiting", id) == 1
     });
 }
@@ -37,7 +38,7 @@ fn a_response_for_other_bytes_or_from_others_is_refused_and_the_true_one_counts(
     .enumerate()
     {
         field.put_response("r1", planted.to_string());
-        await_true("a refusal", || {
+        until("a refusal", || {
             field.logged_of("forwarded_permission.response_refused", "r1") == number + 1
         });
         assert!(!field.responses().join("r1.json").exists());
@@ -79,7 +80,7 @@ fn race_3_what_was_planted_before_the_answer_is_moved_aside_and_the_true_one_del
             None => field.put_response(id, approval("main", Some(WRONG)).to_string()),
         }
         server.type_line("3");
-        await_true("an answer", || {
+        until("an answer", || {
             !field.requests().join(format!("{id}.json")).exists()
         });
         ask.signal(Signal::CONT);
@@ -210,7 +211,7 @@ fn write_1_a_response_that_is_still_growing_is_waited_for() {
     let mut file = fs::File::create(field.responses().join("r1.json")).unwrap();
     file.write_all(first.as_bytes()).unwrap();
     // A slow writer is what this is about.
-    std::thread::sleep(Duration::from_millis(600));
+    pass(Duration::from_millis(600));
     file.write_all(rest.as_bytes()).unwrap();
     drop(file);
     let answer = ask.answer();

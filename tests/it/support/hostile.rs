@@ -10,14 +10,12 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// How long anything may take before a test fails; far more than is needed.
-pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
+use super::spool::{eventually, until};
 
 /// Says that something could not be tried here, so that a test that passes does not claim it.
 #[expect(
@@ -26,28 +24,6 @@ pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 )]
 pub(crate) fn skipped(why: &str) {
     println!("skipped: {why}");
-}
-
-/// Waits until `look` gives something.
-#[track_caller]
-pub(crate) fn await_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = askrelay::clock::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(
-            askrelay::clock::now().since(started) < DEADLINE,
-            "this never came: {what}"
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits until something holds.
-#[track_caller]
-pub(crate) fn await_true(what: &str, mut holds: impl FnMut() -> bool) {
-    await_some(what, || holds().then_some(()));
 }
 
 /// The rules of every test here: one word is allowed, one denied, the rest is asked.
@@ -215,13 +191,13 @@ impl Field {
     #[track_caller]
     pub(crate) fn await_request(&self, id: &str) {
         let path = self.requests().join(format!("{id}.json"));
-        await_true("a request", || path.exists());
+        until("a request", || path.exists());
     }
 
     #[track_caller]
     pub(crate) fn await_response(&self, id: &str) -> Value {
         let path = self.responses().join(format!("{id}.json"));
-        await_some(&format!("a response to {id}"), || {
+        eventually(&format!("a response to {id}"), || {
             serde_json::from_slice(&fs::read(&path).ok()?).ok()
         })
     }
@@ -364,7 +340,7 @@ impl Run {
 
     #[track_caller]
     pub(crate) fn await_serving(&mut self) {
-        await_true("a serving session", || {
+        until("a serving session", || {
             assert!(
                 self.process.try_wait().unwrap().is_none(),
                 "it ended: {}",
@@ -392,7 +368,7 @@ impl Run {
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.pid());
-        await_true("a stopped process", || {
+        until("a stopped process", || {
             let text = fs::read_to_string(&stat).unwrap();
             text.rsplit_once(") ")
                 .is_some_and(|(_, rest)| rest.starts_with('T'))
@@ -405,7 +381,7 @@ impl Run {
 
     #[track_caller]
     pub(crate) fn await_end(&mut self) -> ExitStatus {
-        await_some("the end of a process", || self.process.try_wait().unwrap())
+        eventually("the end of a process", || self.process.try_wait().unwrap())
     }
 
     /// Waits for the end of an ask.
