@@ -17,7 +17,6 @@ mod submit;
 mod target;
 mod wait;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,11 +116,6 @@ impl Requester {
     /// Forwards one ask and waits for its end. Dropping the future withdraws the request.
     pub async fn ask(&self, ask: Ask) -> Answer {
         wait::ask(&self.shared, ask).await
-    }
-
-    /// Path of the session's directory, for messages.
-    pub fn session_path(&self) -> PathBuf {
-        self.shared.session_path()
     }
 }
 

@@ -65,10 +65,6 @@ impl Shared {
         }
     }
 
-    pub(super) fn session_path(&self) -> PathBuf {
-        self.session_path.clone()
-    }
-
     pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }

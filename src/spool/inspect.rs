@@ -147,15 +147,6 @@ impl Spool {
         Ok(count)
     }
 
-    /// Who serves `session`, by the word of its lock file.
-    pub fn serving_owner(&self, session: &SessionId) -> Owner {
-        self.open_top(SERVING)
-            .ok()
-            .flatten()
-            .map(|dir| lock::owner(&dir, session))
-            .unwrap_or_default()
-    }
-
     fn open_top(&self, name: &str) -> Result<Option<Dir>, SpoolError> {
         self.root
             .open_dir(name)

@@ -259,13 +259,6 @@ impl Outbox {
         })
     }
 
-    /// Whether a request of this id is (still) there.
-    pub fn has_request(&mut self, id: &RequestId) -> bool {
-        let name = id.file_name();
-        self.with_dirs(|dirs| dirs.requests.stat(&name))
-            .is_ok_and(|stamp| stamp.is_some())
-    }
-
     /// Looks for the response to a request.
     pub fn look(&mut self, id: &RequestId, freshness: Freshness) -> Result<Consumed, SpoolError> {
         let name = id.file_name();

@@ -56,7 +56,7 @@ fn a_request_is_locked_before_anybody_sees_it_and_for_as_long_as_it_waits() {
         assert_eq!(mode(&place.at(dir)), 0o700, "{dir}");
     }
     assert_eq!(lock_of(&place, "r1.json"), LockState::Held);
-    assert!(outbox.has_request(&id("r1")));
+    assert!(place.at("sessions/main/requests/r1.json").exists());
     drop(submission);
     assert_eq!(lock_of(&place, "r1.json"), LockState::Free);
 }
