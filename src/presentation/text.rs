@@ -252,7 +252,7 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
 }
 
 /// `text` in pieces that must stay together: a character and what combines with it, with the columns it takes.
-fn clusters(text: &str) -> impl Iterator<Item = (&str, usize)> {
+pub fn clusters(text: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let mut characters = rest.char_indices();
