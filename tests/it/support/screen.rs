@@ -8,7 +8,7 @@ use std::time::Duration;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::spool::{eventually, pass, until};
+use super::spool::{eventually, pass};
 
 /// Longer than the time within which keys do not count as pressed by a person.
 const APART: Duration = Duration::from_millis(60);
@@ -93,14 +93,6 @@ impl OnScreen {
             let text = self.text();
             text.contains(wanted).then_some(text)
         })
-    }
-
-    /// Waits until this is to be seen no more.
-    #[track_caller]
-    pub(crate) fn await_no_text(&self, unwanted: &str) {
-        until(&format!("no {unwanted:?} on the screen"), || {
-            !self.text().contains(unwanted)
-        });
     }
 
     /// Waits until this is to be seen and keys count.
