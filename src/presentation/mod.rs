@@ -11,6 +11,7 @@
 
 pub mod denial;
 pub mod dialog;
+pub mod evidence;
 pub mod json;
 pub mod review_line;
 pub mod select;

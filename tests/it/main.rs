@@ -12,6 +12,7 @@
 
 mod cases_docs;
 mod docs_children;
+mod evidence_fixtures;
 mod flow_ask;
 mod flow_clocks;
 mod flow_inspection;
