@@ -26,6 +26,7 @@ mod hostile_inbox;
 mod hostile_machine;
 mod hostile_outbox;
 mod policy_fixtures;
+mod programs;
 mod rings;
 mod support;
 mod wire_docs;
