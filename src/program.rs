@@ -65,6 +65,9 @@ pub enum Failure {
     /// It ended otherwise than with exit code 0.
     #[error("it ended with {0}")]
     Ended(String),
+    /// It broke within this process.
+    #[error("it broke")]
+    Broken,
     /// What it wrote is not what it should have written.
     #[error("its answer is unusable: {0}")]
     Unusable(String),

@@ -13,8 +13,9 @@ use super::place::{Loaded, Place};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester};
 use crate::audit::ReviewLog;
+use crate::program::Executable;
 use crate::prompt::{Input, PersonEvents, Prompter, SelectPrompter};
-use crate::serve::{Mode, Parent, Server, Settings};
+use crate::serve::{Annotators, Mode, Parent, Server, Settings};
 use crate::spool::{Missing, Spool, Watch};
 use crate::wire::{Generation, SessionId};
 
@@ -98,7 +99,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         &log,
     );
     let place_of_session = spool.session_path(&session);
-    let settings = settings(&place, &loaded, session, agent, mode, parent)?;
+    let settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
     let greeting = greeting(&settings, &place_of_session);
     super::runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -175,6 +176,7 @@ fn parent(
 }
 
 fn settings(
+    env: &Env,
     place: &Place<'_>,
     loaded: &Loaded,
     session: SessionId,
@@ -183,7 +185,13 @@ fn settings(
     parent: Option<Parent>,
 ) -> anyhow::Result<Settings> {
     let home = place.home();
+    let mut annotators = Annotators::default();
+    for (name, program) in &loaded.config.annotators {
+        let executable = Executable::new(program, |name| env.variable(name));
+        annotators.register(name, executable.timeout(), executable);
+    }
     Ok(Settings {
+        annotators: annotators.chain(&loaded.config.annotator_chain),
         session,
         agent,
         mode,

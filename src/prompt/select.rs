@@ -105,7 +105,7 @@ impl SelectPrompter {
 
 impl Prompter for SelectPrompter {
     fn show(&mut self, shown: Shown) {
-        let payload = shown.request.projection();
+        let payload = shown.payload();
         let path = shown
             .request
             .relay
@@ -326,6 +326,7 @@ mod tests {
             request,
             digest: Digest::of(bytes.as_bytes()),
             asked_because: None,
+            annotations: Vec::new(),
             waiting: 0,
             time_left: None,
         }

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use askrelay::policy::Program;
-use askrelay::process::{Life, exists};
 use askrelay::program::{Executable, Failure, Outcome};
 use askrelay::wire::{Evidence, MAX_PROGRAM_BYTES};
 use serde_json::json;
 
+use crate::support::processes::has_ended;
 use crate::support::spool::{DEADLINE, TestSpool, eventually, until};
 
 /// So long that a test which waits for it fails.
@@ -84,15 +84,6 @@ impl Scripts {
         let pid = self.pid(name);
         until("the end of a process", || has_ended(pid));
     }
-}
-
-/// Whether a process has ended; one that nobody has waited for yet, as that of an orphan, has.
-fn has_ended(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return exists(pid) == Life::Dead;
-    };
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
 fn runtime() -> tokio::runtime::Runtime {
