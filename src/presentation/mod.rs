@@ -12,6 +12,8 @@
 pub mod denial;
 pub mod dialog;
 pub mod evidence;
+pub mod fit;
+pub mod highlight;
 pub mod json;
 pub mod review_line;
 pub mod select;

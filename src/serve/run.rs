@@ -36,6 +36,8 @@ const PARENT_EVERY: Duration = Duration::from_secs(1);
 /// How a session is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
+    /// One bounded dialog at a time, on a terminal.
+    Dialog,
     /// Numbered questions.
     Select,
     /// No person: policy, then the parent, then nobody.
@@ -46,6 +48,7 @@ impl Mode {
     /// Its name, as the heartbeat shows it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Dialog => "dialog",
             Self::Select => "select",
             Self::Headless => "headless",
         }
@@ -205,6 +208,7 @@ impl Server {
             log_failed: false,
             woken: Arc::clone(&woken),
             prompter,
+            waiting_told: 0,
             parent: settings.parent.as_ref().map(probe),
             work: VecDeque::new(),
             reads: VecDeque::new(),
@@ -266,6 +270,11 @@ impl Server {
         self.core().record(&entries);
     }
 
+    /// Tells the person something that needs no answer.
+    pub fn notice(&self, text: &str) {
+        self.core().notice(text);
+    }
+
     fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -310,11 +319,7 @@ impl Server {
                 biased;
                 () = &mut stop, if !stopping => {
                     stopping = true;
-                    // What lies in the inbox now is settled as well; what comes later finds nobody serving.
-                    let mut core = self.core();
-                    let now = clock::now();
-                    core.scan(now, Effort::Full);
-                    core.dispatch(now, Event::Shutdown);
+                    self.core().leave();
                 }
                 Some(event) = self.person.recv() => self.core().person_event(event),
                 Some(ended) = self.relays.join_next() => {

@@ -29,6 +29,7 @@ mod hostile_outbox;
 mod policy_fixtures;
 mod programs;
 mod rings;
+mod screen_dialog;
 mod support;
 mod wire_docs;
 mod wire_fixtures;
