@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::support::fixtures;
 use crate::support::processes::{Question, Server, has_ended};
 use crate::support::spool::{TestSpool, eventually, is_there, read_json, request, until};
 
@@ -303,4 +304,59 @@ fn pid(spool: &TestSpool) -> u32 {
         let text = std::fs::read_to_string(spool.place("pid")).ok()?;
         text.strip_suffix('\n')?.parse().ok()
     })
+}
+
+/// The programs of docs/configuration.md, as a reader would copy them.
+#[test]
+fn the_programs_of_the_documentation_work() {
+    let spool = TestSpool::new();
+    let text = fixtures::text("docs/configuration.md");
+    let programs: Vec<Value> = text
+        .split("```python\n")
+        .skip(1)
+        .enumerate()
+        .map(|(number, rest)| {
+            let body = rest.split("```").next().unwrap();
+            let path = spool.write(&format!("program-{number}"), body);
+            json!({"command": ["/usr/bin/env", "python3", path], "timeoutMs": 60_000})
+        })
+        .collect();
+    let [formatter, annotator] = programs.as_slice() else {
+        panic!("{} programs", programs.len())
+    };
+    let mut git = std::process::Command::new("git");
+    git.arg("init").arg("-q").current_dir(spool.work());
+    assert!(git.status().unwrap().success());
+    spool.write("main.rs", "old");
+    let mut server = spool.serve_with(&json!({
+        "annotatorChain": ["hints"],
+        "annotators": {"hints": annotator},
+    }));
+    let config = spool.config(
+        "asking",
+        &json!({"evidenceFormatters": {"edit": formatter}}),
+    );
+    let child = spool
+        .ask("P")
+        .args(["--config", config.to_str().unwrap(), "--tool", "edit"])
+        .args([
+            "--input",
+            r#"{"path": "main.rs", "oldText": "old", "newText": "new"}"#,
+        ])
+        .start();
+    let question = server.question();
+    assert!(
+        question.text.contains("\"git\"     : not in git"),
+        "{}",
+        question.text
+    );
+    assert!(!question.text.contains("model note"), "{}", question.text);
+    server.choose(&question, "No");
+    child.end().denied();
+    let child = spool.ask("P").value("git push --force").start();
+    let question = server.question();
+    let note = "model note : by hints: overwrites what others may have pushed";
+    assert!(question.text.contains(note), "{}", question.text);
+    server.choose(&question, "No");
+    child.end().denied();
 }

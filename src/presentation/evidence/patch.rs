@@ -112,8 +112,11 @@ fn hunks<'a>(lines: &mut Peekable<Lines<'a>>) -> Option<Vec<Hunk<'a>>> {
                 hunks.push(std::mem::take(&mut hunk));
             }
             in_head = true;
-            hunk.anchors
-                .extend(anchor.strip_prefix(' ').filter(|anchor| !anchor.is_empty()));
+            match anchor.strip_prefix(' ') {
+                Some(anchor) => hunk.anchors.push(anchor),
+                None if anchor.is_empty() => {}
+                None => return None,
+            }
             continue;
         }
         in_head = false;
@@ -241,25 +244,34 @@ fn update(
 /// What the hunks, each found behind the one before it, make of a text; `None` where one is not found.
 fn apply(text: &str, hunks: &[Hunk<'_>]) -> Option<String> {
     let lines: Vec<&str> = text.split_terminator('\n').collect();
-    let mut out: Vec<&str> = Vec::with_capacity(lines.len());
-    let mut at = 0;
+    // Lines that replace none come last, before an empty line at the end, wherever their anchor stands.
+    let end = match lines.split_last() {
+        Some((&"", above)) => above.len(),
+        Some(_) | None => lines.len(),
+    };
+    let mut found = Vec::with_capacity(hunks.len());
+    let mut from = 0;
     for hunk in hunks {
-        let mut from = at;
         for anchor in &hunk.anchors {
             from = find(&lines, from, &[*anchor])? + 1;
         }
-        let start = if hunk.old.is_empty() {
-            if hunk.anchors.is_empty() {
-                lines.len()
-            } else {
-                from
-            }
-        } else if hunk.at_end {
+        if hunk.old.is_empty() {
+            found.push((end, hunk));
+            continue;
+        }
+        let start = if hunk.at_end {
             let start = lines.len().checked_sub(hunk.old.len())?;
-            (start >= from && find(&lines, start, &hunk.old) == Some(start)).then_some(start)?
+            find(&lines, start.max(from), &hunk.old)?
         } else {
             find(&lines, from, &hunk.old)?
         };
+        found.push((start, hunk));
+        from = start + hunk.old.len();
+    }
+    found.sort_by_key(|(start, _)| *start);
+    let mut out: Vec<&str> = Vec::with_capacity(lines.len());
+    let mut at = 0;
+    for (start, hunk) in found {
         out.extend(lines.get(at..start)?);
         out.extend(&hunk.new);
         at = start + hunk.old.len();
