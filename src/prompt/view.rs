@@ -446,4 +446,6 @@ fn hint(
 }
 
 #[cfg(test)]
+mod adversarial;
+#[cfg(test)]
 mod tests;

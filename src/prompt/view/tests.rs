@@ -29,11 +29,11 @@ fn settings() -> DialogSettings {
     }
 }
 
-fn at(ms: u64) -> Moment {
+pub(super) fn at(ms: u64) -> Moment {
     Moment::from_start(Duration::from_millis(ms))
 }
 
-fn shown(payload: &Value, grants: &Value) -> Shown {
+pub(super) fn shown(payload: &Value, grants: &Value) -> Shown {
     let bytes = json!({
         "id": "perm-1", "createdAt": 1, "requesterSessionId": "c-1", "targetSessionId": "main",
         "requesterAgentName": "scout", "payload": payload, "sessionApproval": {"grants": grants},
@@ -54,7 +54,13 @@ fn shown(payload: &Value, grants: &Value) -> Shown {
     }
 }
 
-fn payload(kind: &str, surface: &str, tool: Option<&str>, value: &str, evidence: &Value) -> Value {
+pub(super) fn payload(
+    kind: &str,
+    surface: &str,
+    tool: Option<&str>,
+    value: &str,
+    evidence: &Value,
+) -> Value {
     json!({
         "kind": kind,
         "request": {
@@ -66,11 +72,11 @@ fn payload(kind: &str, surface: &str, tool: Option<&str>, value: &str, evidence:
     })
 }
 
-fn entry(label: &str, text: &str) -> Value {
+pub(super) fn entry(label: &str, text: &str) -> Value {
     json!({"label": label, "text": text, "detail": null})
 }
 
-fn open(shown: Shown) -> Dialog {
+pub(super) fn open(shown: Shown) -> Dialog {
     let mut dialog = Dialog::new(settings());
     let acts = dialog.news(News::Show(Box::new(shown)), at(0));
     assert!(acts.is_empty());
@@ -78,14 +84,14 @@ fn open(shown: Shown) -> Dialog {
 }
 
 /// Draws, and says that it was drawn.
-fn draw(dialog: &mut Dialog, (columns, rows): (u16, u16), now: Moment) -> Buffer {
+pub(super) fn draw(dialog: &mut Dialog, (columns, rows): (u16, u16), now: Moment) -> Buffer {
     let frame = dialog.draw(Size::new(columns, rows), now);
     dialog.drawn(now);
     assert!(frame.cells.area.height <= rows && frame.cells.area.width == columns);
     frame.cells
 }
 
-fn rows_of(cells: &Buffer) -> Vec<String> {
+pub(super) fn rows_of(cells: &Buffer) -> Vec<String> {
     let row = |y| {
         let mut skip = 0;
         let mut row = String::new();
