@@ -85,7 +85,7 @@ impl Answerer {
 /// The question that an ask is to a person, and its payload as it is shown.
 fn question(shown: &Shown) -> (PromptPayload, Question) {
     let request = &shown.request;
-    let payload = request.projection();
+    let payload = shown.payload();
     let path = request.relay.as_ref().map_or(&[][..], |relay| &relay.path);
     let directory = request
         .access_intent

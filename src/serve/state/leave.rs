@@ -37,6 +37,7 @@ impl State {
 
     /// Forgets an ask in whatever stage it is, and takes it off the screen.
     pub(super) fn take_off(&mut self, id: &RequestId, why: &str, effects: &mut Vec<Effect>) {
+        self.drop_advice(id, effects);
         let Some(ask) = self.asks.remove(id) else {
             return;
         };
@@ -47,7 +48,7 @@ impl State {
                 why: why.to_owned(),
             }),
             Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
-            Stage::Rereading | Stage::Deciding(_) => {}
+            Stage::Rereading | Stage::AwaitingAdvice | Stage::Deciding(_) => {}
         }
         self.leave_screen(id);
     }
@@ -87,13 +88,18 @@ impl State {
                         care: undelivered.care,
                     })));
                 }
-                Stage::Queued | Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_)
+                Stage::Queued
+                | Stage::Rereading
+                | Stage::AwaitingAdvice
+                | Stage::Shown(_)
+                | Stage::Relayed(_)
                     if ask.expires_at <= now =>
                 {
                     expired.push(id.clone());
                 }
                 Stage::Queued
                 | Stage::Rereading
+                | Stage::AwaitingAdvice
                 | Stage::Shown(_)
                 | Stage::Relayed(_)
                 | Stage::Deciding(_) => {}
@@ -156,7 +162,9 @@ impl State {
                     effects.push(Effect::CancelRelay(id));
                     self.unavailable(&request, ENDED, effects);
                 }
-                Stage::Queued | Stage::Rereading => self.look_at(Candidate::of(&id), effects),
+                Stage::Queued | Stage::Rereading | Stage::AwaitingAdvice => {
+                    self.look_at(Candidate::of(&id), effects);
+                }
                 deciding @ Stage::Deciding(_) => ask.stage = deciding,
             }
         }

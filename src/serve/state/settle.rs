@@ -75,6 +75,7 @@ impl State {
                 .with_decider(&decision.decided_by),
         );
         self.leave_screen(id);
+        self.drop_advice(id, effects);
         if let Some(ask) = self.asks.get_mut(id) {
             effects.push(Effect::Answer(Box::new(Answer {
                 id: id.clone(),
@@ -128,7 +129,7 @@ impl State {
         let waiting: Vec<RequestId> = self
             .asks
             .iter()
-            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued))
+            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued | Stage::AwaitingAdvice))
             .map(|(id, _)| id.clone())
             .collect();
         for id in waiting {
