@@ -81,7 +81,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     let (events, person) = mpsc::unbounded_channel();
     let prompter: Option<Box<dyn Prompter>> = match mode {
         Mode::Select => Some(Box::new(select_prompter(events)?)),
-        Mode::Headless => None,
+        Mode::Inbox(_) | Mode::Headless => None,
     };
     let generation = if args.peer.is_some() {
         Generation::G1

@@ -12,7 +12,7 @@ pub use select::{Input, SelectPrompter};
 use tokio::sync::mpsc;
 
 use crate::presentation::select::Choice;
-use crate::serve::Shown;
+use crate::serve::{Listing, Shown};
 use crate::wire::{AuthorizerVerdict, Decision, DecisionSource, Digest, RequestId, UserSurface};
 
 /// What comes from the person.
@@ -27,6 +27,19 @@ pub enum PersonEvent {
         /// What was chosen.
         choice: Choice,
         /// Who chose.
+        by: Answerer,
+    },
+    /// The review of an ask that waits in the inbox is wanted.
+    Review(RequestId),
+    /// A review is left without a decision.
+    Close(RequestId),
+    /// An ask that waits in the inbox was denied unopened.
+    Denied {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest that the list gave for it.
+        digest: Digest,
+        /// Who denied it.
         by: Answerer,
     },
     /// The input has ended: nobody is there any more.
@@ -77,6 +90,9 @@ pub trait Prompter: Send {
 
     /// Takes the ask that is open away.
     fn withdraw(&mut self, id: &RequestId, why: &str);
+
+    /// Shows what waits in the inbox. Only the inbox mode has one.
+    fn list(&mut self, _listing: Listing) {}
 
     /// Tells the person something that needs no answer.
     fn notice(&mut self, text: &str);

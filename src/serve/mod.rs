@@ -24,4 +24,5 @@ pub use event::{
     Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, RelayOutcome, Shown,
 };
 pub use run::{Mode, Parent, ServeError, Server, Settings};
+pub use state::inbox::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use state::{Person, Setup, State};

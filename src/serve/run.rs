@@ -16,7 +16,7 @@ use super::wake::{Woken, Worth};
 use crate::ask::{Ask, Outcome, Requester, describe};
 use crate::audit::{Entry, ReviewLog};
 use crate::clock::{self, Moment};
-use crate::policy::{Policy, SessionRules};
+use crate::policy::{self, Policy, SessionRules};
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
     Effort, Events, HeartbeatFile, Inbox, LivenessProbe, LockOutcome, OnWake, Owner, ServingLock,
@@ -37,6 +37,8 @@ const PARENT_EVERY: Duration = Duration::from_secs(1);
 pub enum Mode {
     /// Numbered questions.
     Select,
+    /// Asks wait in a list until the person opens one, within these limits.
+    Inbox(policy::Inbox),
     /// No person: policy, then the parent, then nobody.
     Headless,
 }
@@ -46,6 +48,7 @@ impl Mode {
     pub fn name(self) -> &'static str {
         match self {
             Self::Select => "select",
+            Self::Inbox(_) => "inbox",
             Self::Headless => "headless",
         }
     }
@@ -186,6 +189,10 @@ impl Server {
                 .map(|parent| parent.session.clone()),
             forwarding_timeout: settings.forwarding_timeout,
             request_max_age: settings.request_max_age,
+            inbox: match settings.mode {
+                Mode::Inbox(limits) => Some(limits),
+                Mode::Select | Mode::Headless => None,
+            },
         };
         let grants = SessionRules::new(settings.home.as_deref());
         let woken = Arc::<Woken>::default();
