@@ -169,18 +169,29 @@ pub fn label_width<'a>(facts: impl IntoIterator<Item = &'a Fact>) -> usize {
         .unwrap_or(0)
 }
 
+/// One row of a layout, with what of it is the fact's own text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaidRow {
+    /// The row as it is shown.
+    pub text: String,
+    /// Where in `text` the fact's own text begins, in bytes; everything before is label and indentation.
+    pub text_at: usize,
+    /// Which line of the fact it shows; `None` on a row that holds a label alone.
+    pub line: Option<usize>,
+    /// Where in that line its text begins, in bytes; off where a character before it was wider than a whole row.
+    pub from: usize,
+}
+
 /// Rows of one fact beside a label column of `label_width`, wrapped to `columns` where given. Every row but the first is
 /// indented, so what is wrapped never reaches the label column.
-pub fn layout(fact: &Fact, label_width: usize, columns: Option<usize>) -> Vec<String> {
+pub fn layout(fact: &Fact, label_width: usize, columns: Option<usize>) -> Vec<LaidRow> {
     let label_columns = text::width(&fact.label);
     let padding = label_width.saturating_sub(label_columns);
     let head = format!("{}{:padding$}{SEPARATOR}", fact.label, "");
     let full_indent = label_width + SEPARATOR.len();
     let Some(columns) = columns else {
-        let mut lines = fact.lines.iter();
-        let first = lines.next().map(|line| head + line);
-        let others = lines.map(|line| indented(full_indent, line));
-        return first.into_iter().chain(others).collect();
+        let whole = fact.lines.iter().map(|line| vec![line.clone()]);
+        return beside(Some(head), full_indent, whole);
     };
     // A label column that takes half of the screen gives way: labels then stand on rows of their own.
     let wide_enough = full_indent <= columns / 2;
@@ -189,20 +200,54 @@ pub fn layout(fact: &Fact, label_width: usize, columns: Option<usize>) -> Vec<St
     } else {
         2.min(columns / 2)
     };
-    let wrapped = |line: &str| text::wrap(line, columns - indent);
+    let wrapped = fact
+        .lines
+        .iter()
+        .map(|line| text::wrap(line, columns - indent));
     if wide_enough && label_columns <= label_width {
-        let mut rows = fact.lines.iter().flat_map(|line| wrapped(line));
-        let first = rows.next().map(|row| head + &row);
-        let others = rows.map(|row| indented(indent, &row));
-        return first.into_iter().chain(others).collect();
+        return beside(Some(head), full_indent, wrapped);
     }
-    let mut label = wrapped(head.trim_end()).into_iter();
-    let first = label.next();
-    let others = label.chain(fact.lines.iter().flat_map(|line| wrapped(line)));
-    first
-        .into_iter()
-        .chain(others.map(|row| indented(indent, &row)))
-        .collect()
+    let label = text::wrap(head.trim_end(), columns - indent);
+    let label = (0_usize..).zip(label).map(|(at, row)| {
+        let text = if at == 0 { row } else { indented(indent, &row) };
+        LaidRow {
+            text_at: text.len(),
+            text,
+            line: None,
+            from: 0,
+        }
+    });
+    let below = beside(None, indent, wrapped);
+    label.chain(below).collect()
+}
+
+/// Rows of lines that come wrapped, the first one behind `head` where there is one, the others indented.
+fn beside(
+    mut head: Option<String>,
+    indent: usize,
+    lines: impl Iterator<Item = Vec<String>>,
+) -> Vec<LaidRow> {
+    let mut rows = Vec::new();
+    for (line, wrapped) in (0_usize..).zip(lines) {
+        let mut from = 0;
+        for row in wrapped {
+            let (text, text_at) = match head.take() {
+                Some(head) => (format!("{head}{row}"), head.len()),
+                None => (
+                    indented(indent, &row),
+                    if row.is_empty() { 0 } else { indent },
+                ),
+            };
+            rows.push(LaidRow {
+                text,
+                text_at,
+                line: Some(line),
+                from,
+            });
+            from += row.len();
+        }
+    }
+    rows
 }
 
 /// All facts of a payload, complete, one row a line.
@@ -228,6 +273,7 @@ fn rows(facts: &[Fact]) -> Vec<String> {
     facts
         .iter()
         .flat_map(|fact| layout(fact, width, None))
+        .map(|row| row.text)
         .collect()
 }
 
@@ -362,6 +408,18 @@ mod tests {
         payload.kind = kind;
         payload.request.tool_name = tool.map(str::to_owned);
         payload
+    }
+
+    fn row_texts(fact: &Fact, label_width: usize, columns: Option<usize>) -> Vec<String> {
+        let rows = layout(fact, label_width, columns);
+        for row in &rows {
+            // What a row says about itself holds, unless a character did not fit into any row.
+            let wide = columns.is_none_or(|columns| columns / 2 > 2);
+            if let Some(line) = row.line.filter(|_| wide) {
+                assert!(fact.lines[line][row.from..].starts_with(&row.text[row.text_at..]));
+            }
+        }
+        rows.into_iter().map(|row| row.text).collect()
     }
 
     fn evidence(label: &str, text: &str, detail: Option<&str>) -> Evidence {
@@ -549,7 +607,7 @@ mod tests {
             facts.extend(evidence_rows(&ask));
             let width = label_width(&facts);
             for fact in &facts {
-                for (nth, row) in layout(fact, width, columns).into_iter().enumerate() {
+                for (nth, row) in row_texts(fact, width, columns).into_iter().enumerate() {
                     prop_assert!(!row.chars().any(|c| c != '\u{FE0F}' && text::is_hidden(c)), "{:?}", row);
                     if let Some(columns) = columns {
                         prop_assert!(text::width(&row) <= columns, "{:?}", row);
@@ -569,7 +627,7 @@ mod tests {
     fn wrapped_text_stays_right_of_the_labels() {
         let fact = Fact::block("command", "echo one two three four\nls");
         assert_eq!(
-            layout(&fact, 8, Some(24)),
+            row_texts(&fact, 8, Some(24)),
             [
                 "command  : echo one two ",
                 "           three four",
@@ -578,7 +636,7 @@ mod tests {
         );
         // Too narrow for a label column.
         assert_eq!(
-            layout(&fact, 8, Some(12)),
+            row_texts(&fact, 8, Some(12)),
             [
                 "command  :",
                 "  echo one ",
@@ -589,7 +647,7 @@ mod tests {
         );
         let long = Fact::line("\"a label as long as that\"", "x");
         assert_eq!(
-            layout(&long, 4, Some(18)),
+            row_texts(&long, 4, Some(18)),
             [
                 "\"a label ",
                 "       as long as ",
@@ -598,7 +656,7 @@ mod tests {
             ]
         );
         for columns in 0..40 {
-            for row in layout(&fact, 8, Some(columns)) {
+            for row in row_texts(&fact, 8, Some(columns)) {
                 assert!(text::width(&row) <= columns);
             }
         }

@@ -11,6 +11,8 @@
 
 pub mod denial;
 pub mod dialog;
+pub mod fit;
+pub mod highlight;
 pub mod json;
 pub mod review_line;
 pub mod select;

@@ -275,6 +275,7 @@ impl Question {
         facts
             .iter()
             .flat_map(|fact| dialog::layout(fact, width, columns))
+            .map(|row| row.text)
             .collect()
     }
 

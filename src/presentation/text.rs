@@ -192,6 +192,22 @@ pub fn clip_point(text: &str, units: usize) -> Option<usize> {
     None
 }
 
+/// The place at or before `at` where visible `text` can be cut without cutting through one of our escapes.
+pub fn before_split_escape(text: &str, at: usize) -> usize {
+    let before = text.get(..at).unwrap_or(text);
+    before
+        .char_indices()
+        .rev()
+        // The longest is `<U+10FFFF>`.
+        .take(10)
+        .find(|(_, character)| matches!(character, '<' | '>'))
+        .filter(|(start, character)| {
+            let behind = text.get(start + 1..).unwrap_or_default();
+            *character == '<' && reads_like_escape(behind)
+        })
+        .map_or(before.len(), |(start, _)| start)
+}
+
 /// Rows of at most `columns` columns that, one after the other, are exactly the visible `line`. They break behind a space
 /// where one stands in the second half of a row. Without columns there are no rows; a character that is wider than a whole row
 /// becomes `…`.
