@@ -14,6 +14,7 @@ pub mod dialog;
 pub mod fit;
 pub mod highlight;
 pub mod json;
+pub mod review;
 pub mod review_line;
 pub mod select;
 pub mod text;
