@@ -27,6 +27,11 @@ pub(super) const LOG: &str = "ASKRELAY_LOG";
 /// Key that answers must be sealed with. No answer is sealed in this version, so that nothing can be asked where it is set.
 pub(super) const SERVING_KEY: &str = "ASKRELAY_SERVING_KEY";
 
+/// Kind of the terminal; one that is `dumb` cannot be drawn on.
+pub(super) const TERM: &str = "TERM";
+/// Set to anything: no colours.
+pub(super) const NO_COLOR: &str = "NO_COLOR";
+
 /// Step at which a debug build ends itself, for tests.
 #[cfg(debug_assertions)]
 const FAULT: &str = "ASKRELAY_TEST_FAULT";

@@ -13,7 +13,12 @@ use super::place::{Loaded, Place};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester};
 use crate::audit::ReviewLog;
-use crate::prompt::{Input, PersonEvents, Prompter, SelectPrompter};
+use crate::policy::Config;
+use crate::presentation::fit::Budget;
+use crate::prompt::{
+    Colours, DialogSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
+    TerminalPrompter,
+};
 use crate::serve::{Mode, Parent, Server, Settings};
 use crate::spool::{Missing, Spool, Watch};
 use crate::wire::{Generation, SessionId};
@@ -26,9 +31,12 @@ pub(super) struct Args {
     /// Own agent name [env: ASKRELAY_AGENT]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// How you are asked [default: select on a terminal, else headless]
+    /// How you are asked [default: dialog on a terminal, else headless]
     #[arg(long, value_enum)]
     mode: Option<ModeArg>,
+    /// Rows of a prompt before its evidence gives way [default: promptMaxRows of the configuration]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_rows: Option<u16>,
     /// Ask the own parent in the form of the oldest generation of the peer
     #[arg(long, value_name = "GENERATION", value_parser = ["g1"])]
     peer: Option<String>,
@@ -36,6 +44,8 @@ pub(super) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ModeArg {
+    /// One bounded dialog at a time, on this terminal
+    Dialog,
     /// Numbered questions on stdout, answers from stdin
     Select,
     /// Policy only; what it leaves open goes to the own parent, or is denied as unavailable
@@ -68,21 +78,13 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
             "name the session with --session",
         )
     })?;
-    let mode = match args.mode {
-        Some(ModeArg::Select) => Mode::Select,
-        None if std::io::stdin().is_terminal() => Mode::Select,
-        Some(ModeArg::Headless) | None => Mode::Headless,
-    };
+    let mode = mode(env, args.mode)?;
     let agent = args
         .agent
         .or_else(|| env.text(env::AGENT))
         .unwrap_or_else(|| "unknown".to_owned());
     let watch = start_watch();
     let (events, person) = mpsc::unbounded_channel();
-    let prompter: Option<Box<dyn Prompter>> = match mode {
-        Mode::Select => Some(Box::new(select_prompter(events)?)),
-        Mode::Inbox(_) | Mode::Headless => None,
-    };
     let generation = if args.peer.is_some() {
         Generation::G1
     } else {
@@ -98,25 +100,90 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         &log,
     );
     let place_of_session = spool.session_path(&session);
+    let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
     let settings = settings(&place, &loaded, session, agent, mode, parent)?;
     let greeting = greeting(&settings, &place_of_session);
     super::runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
+        let mut quit = signal(SignalKind::quit())?;
+        let prompter: Option<Box<dyn Prompter>> = match mode {
+            Mode::Dialog => Some(Box::new(TerminalPrompter::dialog(
+                dialog,
+                colours(env),
+                events,
+            )?)),
+            Mode::Select => Some(Box::new(select_prompter(events)?)),
+            Mode::Inbox(_) | Mode::Headless => None,
+        };
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
-        output::say(&greeting);
+        if mode == Mode::Dialog {
+            server.notice(&greeting);
+        } else {
+            output::say(&greeting);
+        }
         server
             .run(async move {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
                     _ = hangup.recv() => {}
+                    _ = quit.recv() => {}
                 }
             })
             .await?;
         Ok(Exit::Ok)
     })
+}
+
+/// How the person is asked: as wanted, or as the streams allow.
+fn mode(env: &Env, wanted: Option<ModeArg>) -> anyhow::Result<Mode> {
+    let (input, screen) = (std::io::stdin().is_terminal(), has_screen(env));
+    Ok(match wanted {
+        Some(ModeArg::Dialog) if !screen => {
+            return Err(Hinted::usage(
+                "the dialog needs a terminal on stdin and stdout".to_owned(),
+                "use --mode select to be asked on other streams",
+            ));
+        }
+        Some(ModeArg::Dialog) => Mode::Dialog,
+        Some(ModeArg::Select) => Mode::Select,
+        None if screen => Mode::Dialog,
+        None if input => Mode::Select,
+        Some(ModeArg::Headless) | None => Mode::Headless,
+    })
+}
+
+/// Whether a person sits before a screen that can be drawn on.
+fn has_screen(env: &Env) -> bool {
+    std::io::stdin().is_terminal()
+        && std::io::stdout().is_terminal()
+        && env.text(env::TERM).is_none_or(|term| term != "dumb")
+}
+
+fn colours(env: &Env) -> Colours {
+    if env.text(env::NO_COLOR).is_some() {
+        Colours::Plain
+    } else {
+        Colours::Shown
+    }
+}
+
+fn dialog_settings(config: &Config, session: &SessionId, max_rows: Option<u16>) -> DialogSettings {
+    DialogSettings {
+        session: crate::presentation::text::visible(session.as_str()).into_owned(),
+        budget: Budget {
+            rows: max_rows.map_or(config.prompt_max_rows, usize::from),
+            field_units: config.prompt_field_max_width,
+        },
+        keys: config.permission_dialog_keys,
+        presses: if config.double_press_to_confirm.is_on() {
+            Presses::Two
+        } else {
+            Presses::One
+        },
+    }
 }
 
 /// The watcher of this process, or none, with a warning that says why.

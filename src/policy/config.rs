@@ -141,22 +141,6 @@ impl Config {
         let set = [
             ("debugLog", self.debug_log != default.debug_log),
             (
-                "doublePressToConfirm",
-                self.double_press_to_confirm != default.double_press_to_confirm,
-            ),
-            (
-                "permissionDialogKeys",
-                self.permission_dialog_keys != default.permission_dialog_keys,
-            ),
-            (
-                "promptMaxRows",
-                self.prompt_max_rows != default.prompt_max_rows,
-            ),
-            (
-                "promptFieldMaxWidth",
-                self.prompt_field_max_width != default.prompt_field_max_width,
-            ),
-            (
                 "authorizerChain",
                 self.authorizer_chain != default.authorizer_chain,
             ),

@@ -3,17 +3,30 @@
 //! A prompter shows one ask at a time and reports what was chosen, bound to the id and the digest of what it showed. It
 //! decides nothing, keeps no queue, and never blocks: reading input happens on a thread of its own.
 
+mod app;
+mod cells;
+mod keys;
+mod line_editor;
+mod paint;
 mod script;
 mod select;
+mod terminal;
+mod view;
 
+pub use app::{DialogSettings, Presses};
+pub use keys::DEAD_TIME;
+pub use paint::Colours;
 pub use script::{Script, ScriptedPrompter};
 pub use select::{Input, SelectPrompter};
+pub use terminal::{TerminalError, TerminalPrompter};
 
 use tokio::sync::mpsc;
 
-use crate::presentation::select::Choice;
+use crate::presentation::select::{Ask, Choice, Question};
 use crate::serve::{Listing, Shown};
-use crate::wire::{AuthorizerVerdict, Decision, DecisionSource, Digest, RequestId, UserSurface};
+use crate::wire::{
+    AuthorizerVerdict, Decision, DecisionSource, Digest, PromptPayload, RequestId, UserSurface,
+};
 
 /// What comes from the person.
 #[derive(Debug)]
@@ -44,6 +57,8 @@ pub enum PersonEvent {
     },
     /// The input has ended: nobody is there any more.
     Gone,
+    /// The person wants the session to end.
+    Leave,
 }
 
 /// Who gave an answer. Only a person is ever credited as one.
@@ -80,6 +95,29 @@ impl Answerer {
     }
 }
 
+/// The question that an ask is to a person, and its payload as it is shown.
+fn question(shown: &Shown) -> (PromptPayload, Question) {
+    let request = &shown.request;
+    let payload = request.projection();
+    let path = request.relay.as_ref().map_or(&[][..], |relay| &relay.path);
+    let directory = request
+        .access_intent
+        .as_ref()
+        .map(|intent| intent.requester_cwd.as_str());
+    let question = Question::decide(&Ask {
+        payload: &payload,
+        path,
+        grants: &request.grants,
+        directory,
+        asked_because: shown
+            .asked_because
+            .as_deref()
+            .filter(|because| payload.request.matched_pattern.as_deref() != Some(*because)),
+        waiting: shown.waiting,
+    });
+    (payload, question)
+}
+
 /// Where answers are sent.
 pub type PersonEvents = mpsc::UnboundedSender<PersonEvent>;
 
@@ -96,4 +134,7 @@ pub trait Prompter: Send {
 
     /// Tells the person something that needs no answer.
     fn notice(&mut self, text: &str);
+
+    /// So many asks wait behind the one that is shown.
+    fn waiting(&mut self, _count: usize) {}
 }

@@ -12,9 +12,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{Answerer, PersonEvent, PersonEvents, Prompter};
+use super::{Answerer, PersonEvent, PersonEvents, Prompter, question};
 use crate::clock::{self, Moment};
-use crate::presentation::select::{Answer, Ask, NotAChoice, Question, parse_choice};
+use crate::presentation::select::{Answer, NotAChoice, Question, parse_choice};
 use crate::serve::Shown;
 use crate::wire::{Digest, RequestId, UserSurface};
 
@@ -105,28 +105,7 @@ impl SelectPrompter {
 
 impl Prompter for SelectPrompter {
     fn show(&mut self, shown: Shown) {
-        let payload = shown.request.projection();
-        let path = shown
-            .request
-            .relay
-            .as_ref()
-            .map_or(&[][..], |relay| &relay.path);
-        let directory = shown
-            .request
-            .access_intent
-            .as_ref()
-            .map(|intent| intent.requester_cwd.as_str());
-        let question = Question::decide(&Ask {
-            payload: &payload,
-            path,
-            grants: &shown.request.grants,
-            directory,
-            asked_because: shown
-                .asked_because
-                .as_deref()
-                .filter(|because| payload.request.matched_pattern.as_deref() != Some(*because)),
-            waiting: shown.waiting,
-        });
+        let (_, question) = question(&shown);
         let mut shared = lock(&self.shared);
         let (id, digest) = (shown.request.id, shown.digest);
         let number = shared.ask(id, digest, question);

@@ -49,6 +49,8 @@ pub(super) struct Core {
     pub(super) log_failed: bool,
     pub(super) woken: Arc<Woken>,
     pub(super) prompter: Option<Box<dyn Prompter>>,
+    /// How many waiting asks the prompter was told of last.
+    pub(super) waiting_told: usize,
     pub(super) parent: Option<LivenessProbe>,
     /// What is to be done, in the order in which it was decided.
     pub(super) work: VecDeque<Effect>,
@@ -134,6 +136,24 @@ impl Core {
                 self.dispatch_first(now, Event::Denied { id, digest, by });
             }
             PersonEvent::Gone => self.dispatch(now, Event::PersonGone),
+            PersonEvent::Leave => self.leave(),
+        }
+    }
+
+    /// Begins to end the session. What lies in the inbox now is settled as well; what comes later finds nobody serving.
+    pub(super) fn leave(&mut self) {
+        let now = clock::now();
+        self.scan(now, Effort::Full);
+        self.dispatch(now, Event::Shutdown);
+    }
+
+    /// Tells the person how many wait, where that has changed.
+    fn tell_waiting(&mut self) {
+        let waiting = self.state.queued();
+        if std::mem::replace(&mut self.waiting_told, waiting) != waiting
+            && let Some(prompter) = &mut self.prompter
+        {
+            prompter.waiting(waiting);
         }
     }
 
@@ -193,6 +213,7 @@ impl Core {
             }
         }
         self.woken.set_open(self.state.has_open());
+        self.tell_waiting();
     }
 
     /// Looks which requests are there. What fails now is tried again with the next poll.

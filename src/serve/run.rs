@@ -35,6 +35,8 @@ const PARENT_EVERY: Duration = Duration::from_secs(1);
 /// How a session is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
+    /// One bounded dialog at a time, on a terminal.
+    Dialog,
     /// Numbered questions.
     Select,
     /// Asks wait in a list until the person opens one, within these limits.
@@ -47,6 +49,7 @@ impl Mode {
     /// Its name, as the heartbeat shows it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Dialog => "dialog",
             Self::Select => "select",
             Self::Inbox(_) => "inbox",
             Self::Headless => "headless",
@@ -191,7 +194,7 @@ impl Server {
             request_max_age: settings.request_max_age,
             inbox: match settings.mode {
                 Mode::Inbox(limits) => Some(limits),
-                Mode::Select | Mode::Headless => None,
+                Mode::Dialog | Mode::Select | Mode::Headless => None,
             },
         };
         let grants = SessionRules::new(settings.home.as_deref());
@@ -207,6 +210,7 @@ impl Server {
             log_failed: false,
             woken: Arc::clone(&woken),
             prompter,
+            waiting_told: 0,
             parent: settings.parent.as_ref().map(probe),
             work: VecDeque::new(),
             reads: VecDeque::new(),
@@ -255,6 +259,11 @@ impl Server {
         Ok(())
     }
 
+    /// Tells the person something that needs no answer.
+    pub fn notice(&self, text: &str) {
+        self.core().notice(text);
+    }
+
     fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -299,11 +308,7 @@ impl Server {
                 biased;
                 () = &mut stop, if !stopping => {
                     stopping = true;
-                    // What lies in the inbox now is settled as well; what comes later finds nobody serving.
-                    let mut core = self.core();
-                    let now = clock::now();
-                    core.scan(now, Effort::Full);
-                    core.dispatch(now, Event::Shutdown);
+                    self.core().leave();
                 }
                 Some(event) = self.person.recv() => self.core().person_event(event),
                 Some(ended) = self.relays.join_next() => {

@@ -181,6 +181,11 @@ impl State {
         self.asks.len()
     }
 
+    /// How many asks wait for their turn before the person.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Whether an ask of this id is open.
     pub fn knows(&self, id: &RequestId) -> bool {
         self.asks.contains_key(id)

@@ -1,0 +1,500 @@
+//! The dialog: what is open, and what a key does to it.
+//!
+//! One ask at a time. A letter arms an option and the same letter again takes it; the arrows choose one and Enter takes it; Escape
+//! denies. What counts as a key that is meant is the [`Guard`]'s to say.
+//!
+//! Invariants:
+//!
+//! * What is chosen is bound to the digest of the ask on screen.
+//! * Nothing is allowed before every core fact has been on the screen. Denying is possible at any time.
+//! * No option is an allow unless the person picked it: the dialog opens with "no" chosen.
+//! * A paste and a burst of keys decide nothing.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of all keys that there are, most mean nothing here"
+)]
+
+use std::fmt::Write as _;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Size;
+use ratatui::style::Stylize as _;
+use ratatui::text::{Line, Span};
+
+use super::keys::{Guard, Meant};
+use super::line_editor::LineEditor;
+use super::paint::Frame;
+use super::terminal::{Act, App, Input, News};
+use super::view::{self, View};
+use super::{Answerer, PersonEvent};
+use crate::clock::Moment;
+use crate::policy::DialogKeys;
+use crate::presentation::fit::Budget;
+use crate::presentation::highlight;
+use crate::presentation::select::{Answer, Choice, GrantScope, Meaning, Question};
+use crate::presentation::text;
+use crate::serve::Shown;
+use crate::wire::{Digest, GrantWidth, RequestId, UserSurface};
+
+/// How a letter decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presses {
+    /// The first press arms, the second decides.
+    Two,
+    /// The first press decides.
+    One,
+}
+
+/// How the dialog is set up.
+#[derive(Debug, Clone)]
+pub struct DialogSettings {
+    /// The session that is served, visible.
+    pub session: String,
+    /// How much is shown at first.
+    pub budget: Budget,
+    /// Which keys decide.
+    pub keys: DialogKeys,
+    /// How often they must be pressed.
+    pub presses: Presses,
+}
+
+/// The dialog.
+#[derive(Debug)]
+pub(super) struct Dialog {
+    pub(super) settings: DialogSettings,
+    pub(super) open: Option<Open>,
+    pub(super) waiting: usize,
+    guard: Guard,
+}
+
+/// The ask on screen.
+#[derive(Debug)]
+pub(super) struct Open {
+    id: RequestId,
+    digest: Digest,
+    /// What was asked, in short, for the line that stays.
+    summary: String,
+    pub(super) question: Question,
+    pub(super) flagged: Vec<String>,
+    pub(super) options: Vec<DialogOption>,
+    pub(super) step: Step,
+    /// Whether every core fact has been on the screen.
+    pub(super) core_seen: bool,
+    /// Whether the frame that is about to be seen shows every core fact.
+    core_drawn: bool,
+}
+
+/// An option that is on offer.
+#[derive(Debug, Clone)]
+pub(super) struct DialogOption {
+    /// Its key.
+    pub(super) key: char,
+    /// Its text, visible.
+    pub(super) label: String,
+    /// Its place among the question's options.
+    index: usize,
+    pub(super) allows: bool,
+}
+
+/// Where the person is.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// At the options.
+    Decide {
+        /// The one that Enter takes.
+        cursor: usize,
+        /// The one that was pressed once.
+        armed: Option<usize>,
+    },
+    /// At the question for whom a grant holds.
+    Scope {
+        /// That question.
+        question: Question,
+        /// The option that Enter takes.
+        cursor: usize,
+    },
+    /// Writing the reason for a denial.
+    Reason {
+        /// What is written.
+        line: LineEditor,
+        /// Whether Enter was pressed on nothing.
+        refused: bool,
+    },
+}
+
+impl Open {
+    fn new(shown: Shown, keys: &DialogKeys) -> Self {
+        let (payload, question) = super::question(&shown);
+        let options = offered(&question, keys);
+        let summary = summary(&payload.request.surface, &payload.request.value);
+        let flagged = highlight::flagged(&payload);
+        let step = decide(&options);
+        Self {
+            id: shown.request.id,
+            digest: shown.digest,
+            summary,
+            flagged,
+            options,
+            step,
+            question,
+            core_seen: false,
+            core_drawn: false,
+        }
+    }
+}
+
+/// The first step: the option that Enter takes is the plain "no".
+fn decide(options: &[DialogOption]) -> Step {
+    Step::Decide {
+        cursor: options
+            .iter()
+            .position(|option| !option.allows)
+            .unwrap_or_default(),
+        armed: None,
+    }
+}
+
+/// The options that are on offer, in the order of the dialog.
+fn offered(question: &Question, keys: &DialogKeys) -> Vec<DialogOption> {
+    let mut offered: Vec<(usize, DialogOption)> = (0..)
+        .zip(&question.options)
+        .filter_map(|(index, option)| {
+            let width = match &option.meaning {
+                Meaning::Choose(Choice::Session { width, .. }) | Meaning::AskScope(width) => {
+                    Some(*width)
+                }
+                Meaning::Choose(_) | Meaning::AskReason | Meaning::NotOffered => None,
+            };
+            let (place, key, allows) = match (&option.meaning, width) {
+                (_, Some(GrantWidth::Proven)) => (1, keys.approve_session, true),
+                (_, Some(GrantWidth::Family)) => (2, keys.approve_session_both, true),
+                (Meaning::Choose(Choice::Once), _) => (0, keys.approve, true),
+                (Meaning::AskReason, _) => (4, keys.deny_with_reason, false),
+                (Meaning::Choose(_), _) => (3, keys.deny, false),
+                (Meaning::AskScope(_) | Meaning::NotOffered, _) => return None,
+            };
+            let label = option.label.clone();
+            let option = DialogOption {
+                key,
+                label,
+                index,
+                allows,
+            };
+            Some((place, option))
+        })
+        .collect();
+    offered.sort_by_key(|(place, _)| *place);
+    offered.into_iter().map(|(_, option)| option).collect()
+}
+
+/// Most UTF-16 units of a value in the line that stays.
+const SUMMARY_UNITS: usize = 60;
+
+fn summary(surface: &str, value: &str) -> String {
+    let value = text::clip_utf16(value, SUMMARY_UNITS);
+    format!(
+        "{} {}",
+        text::visible(&text::clip_utf16(surface, SUMMARY_UNITS)),
+        text::quoted(&value)
+    )
+}
+
+impl Dialog {
+    /// A dialog with nothing open.
+    pub(super) fn new(settings: DialogSettings) -> Self {
+        Self {
+            settings,
+            open: None,
+            waiting: 0,
+            guard: Guard::default(),
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent, now: Moment) -> Vec<Act> {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if control && key.code == KeyCode::Char('c') {
+            return vec![Act::Tell(PersonEvent::Leave)];
+        }
+        let Some(open) = &mut self.open else {
+            // Somebody types at a session that asks nothing: the next ask must not take it for an answer.
+            self.guard.disturbed(now);
+            return Vec::new();
+        };
+        if let Step::Reason { line, refused } = &mut open.step
+            && line.key(key)
+        {
+            *refused = false;
+            self.guard.typed(now);
+            return Vec::new();
+        }
+        let meant = self.guard.take(now);
+        if meant != Meant::Yes {
+            if let Step::Decide { armed, .. } = &mut open.step {
+                *armed = None;
+            }
+            return Vec::new();
+        }
+        if control || key.modifiers.contains(KeyModifiers::ALT) {
+            return Vec::new();
+        }
+        match &mut open.step {
+            Step::Decide { .. } => self.key_at_options(key.code),
+            Step::Scope { .. } => self.key_at_scope(key.code),
+            Step::Reason { .. } => self.key_at_reason(key.code),
+        }
+    }
+
+    fn key_at_options(&mut self, code: KeyCode) -> Vec<Act> {
+        let presses = self.settings.presses;
+        let Some(open) = &mut self.open else {
+            return Vec::new();
+        };
+        let Step::Decide { cursor, armed } = &mut open.step else {
+            return Vec::new();
+        };
+        let count = open.options.len().max(1);
+        let place_of = |letter| open.options.iter().position(|option| option.key == letter);
+        let taken = match code {
+            KeyCode::Esc => {
+                return self.choose(Choice::Deny);
+            }
+            KeyCode::Enter => Some(*cursor),
+            KeyCode::Up | KeyCode::Char('k') => {
+                *cursor = (*cursor + count - 1) % count;
+                *armed = None;
+                None
+            }
+            KeyCode::Down | KeyCode::Char('j') => {
+                *cursor = (*cursor + 1) % count;
+                *armed = None;
+                None
+            }
+            KeyCode::Char(letter) => match place_of(letter) {
+                Some(place) if presses == Presses::One || *armed == Some(place) => Some(place),
+                Some(place) => {
+                    (*cursor, *armed) = (place, Some(place));
+                    None
+                }
+                None => {
+                    *armed = None;
+                    None
+                }
+            },
+            _ => {
+                *armed = None;
+                None
+            }
+        };
+        taken.map_or_else(Vec::new, |place| self.take(place))
+    }
+
+    /// Takes the option at this place.
+    fn take(&mut self, place: usize) -> Vec<Act> {
+        let Some(open) = &mut self.open else {
+            return Vec::new();
+        };
+        let Some(option) = open.options.get(place) else {
+            return Vec::new();
+        };
+        if option.allows && !open.core_seen {
+            // The hint says what is missing.
+            return Vec::new();
+        }
+        match open.question.choose(option.index) {
+            Answer::Chosen(choice) => self.choose(choice),
+            Answer::Next(question) if question.options.is_empty() => {
+                open.step = Step::Reason {
+                    line: LineEditor::default(),
+                    refused: false,
+                };
+                Vec::new()
+            }
+            Answer::Next(question) => {
+                open.step = Step::Scope {
+                    question,
+                    cursor: 0,
+                };
+                Vec::new()
+            }
+            Answer::NotAChoice(_) => Vec::new(),
+        }
+    }
+
+    fn key_at_scope(&mut self, code: KeyCode) -> Vec<Act> {
+        let Some(open) = &mut self.open else {
+            return Vec::new();
+        };
+        let Step::Scope { question, cursor } = &mut open.step else {
+            return Vec::new();
+        };
+        let count = question.options.len().max(1);
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => *cursor = (*cursor + count - 1) % count,
+            KeyCode::Down | KeyCode::Char('j') => *cursor = (*cursor + 1) % count,
+            KeyCode::Esc => open.step = decide(&open.options),
+            KeyCode::Enter => {
+                if let Answer::Chosen(choice) = question.choose(*cursor) {
+                    return self.choose(choice);
+                }
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn key_at_reason(&mut self, code: KeyCode) -> Vec<Act> {
+        let Some(open) = &mut self.open else {
+            return Vec::new();
+        };
+        let Step::Reason { line, refused } = &mut open.step else {
+            return Vec::new();
+        };
+        match code {
+            KeyCode::Esc => open.step = decide(&open.options),
+            KeyCode::Enter if line.is_blank() => *refused = true,
+            KeyCode::Enter => {
+                let reason = line.text().trim().to_owned();
+                return self.choose(Choice::DenyWithReason(reason));
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// The ask is decided.
+    fn choose(&mut self, choice: Choice) -> Vec<Act> {
+        let Some(open) = self.open.take() else {
+            return Vec::new();
+        };
+        self.guard.raise();
+        let line = decided_line(&choice, &open.summary);
+        vec![
+            Act::Print(line),
+            Act::Tell(PersonEvent::Chosen {
+                id: open.id,
+                digest: open.digest,
+                choice,
+                by: Answerer::Person(UserSurface::Dialog),
+            }),
+        ]
+    }
+
+    fn view(&self, size: Size, now: Moment) -> View {
+        view::view(self, size, self.guard.is_up(now))
+    }
+}
+
+fn decided_line(choice: &Choice, summary: &str) -> Line<'static> {
+    let (word, rest) = match choice {
+        Choice::Once => ("approved".green(), String::new()),
+        Choice::Session {
+            scope: GrantScope::Requester,
+            ..
+        } => (
+            "approved".green(),
+            " for the session of that subagent".to_owned(),
+        ),
+        Choice::Session {
+            scope: GrantScope::ServingSession,
+            ..
+        } => ("approved".green(), " for the whole session".to_owned()),
+        Choice::Deny => ("denied".red(), String::new()),
+        Choice::DenyWithReason(reason) => {
+            let mut rest = String::from(": ");
+            // Writing to a string cannot fail.
+            let _written = write!(rest, "{}", text::visible(reason));
+            ("denied".red(), rest)
+        }
+    };
+    Line::from(vec![
+        word,
+        Span::raw(format!(" {summary}")),
+        Span::raw(rest),
+    ])
+}
+
+impl App for Dialog {
+    fn news(&mut self, news: News, _now: Moment) -> Vec<Act> {
+        match news {
+            News::Show(shown) => {
+                self.waiting = shown.waiting;
+                self.open = Some(Open::new(*shown, &self.settings.keys));
+                self.guard.raise();
+                Vec::new()
+            }
+            News::Withdraw { id, why } => {
+                let Some(open) = self.open.take_if(|open| open.id == id) else {
+                    return Vec::new();
+                };
+                self.guard.raise();
+                let line = format!(
+                    "closed {}: {}; nothing was decided here",
+                    open.summary,
+                    text::visible(&why)
+                );
+                vec![Act::Print(Line::from(line).yellow())]
+            }
+            News::Notice(line) => vec![Act::Print(Line::from(line))],
+            News::Waiting(count) => {
+                self.waiting = count;
+                Vec::new()
+            }
+        }
+    }
+
+    fn input(&mut self, input: Input, now: Moment) -> Vec<Act> {
+        match input {
+            Input::Key(key) => self.key(key, now),
+            Input::Paste(pasted) => {
+                if let Some(Open {
+                    step: Step::Reason { line, refused },
+                    ..
+                }) = &mut self.open
+                {
+                    line.insert(&pasted);
+                    *refused = false;
+                }
+                self.disturbed(now);
+                Vec::new()
+            }
+            Input::Focus => {
+                self.disturbed(now);
+                Vec::new()
+            }
+        }
+    }
+
+    fn due(&self) -> Option<Moment> {
+        self.open.as_ref().and(self.guard.falls_at())
+    }
+
+    fn draw(&mut self, size: Size, now: Moment) -> Frame {
+        let view = self.view(size, now);
+        if let Some(open) = &mut self.open {
+            open.core_drawn = view.core_complete;
+        }
+        view.frame
+    }
+
+    fn drawn(&mut self, now: Moment) {
+        if let Some(open) = &mut self.open {
+            open.core_seen |= open.core_drawn;
+        }
+        self.guard.drawn(now);
+    }
+}
+
+impl Dialog {
+    /// Something that is no key came in between: what was armed is not meant any more.
+    fn disturbed(&mut self, now: Moment) {
+        self.guard.disturbed(now);
+        if let Some(Open {
+            step: Step::Decide { armed, .. },
+            ..
+        }) = &mut self.open
+        {
+            *armed = None;
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! How the dialog looks: title, facts, options, hint, from top to bottom, as high as it needs to be.
+//!
+//! Content stands behind a bar that runs down the left edge; titles, options and hints stand left of it. Whatever content says, it
+//! never reaches the column where options begin.
+//!
+//! When rows run out, evidence gives way first, then the options move together into one row, and then only the first core facts are
+//! shown: [`View::core_complete`] is false in that case, and the dialog allows nothing. Options and hint are never given up for content.
+//!
+//! It knows no terminal and no time; it draws cells from a state.
+
+use std::ops::Range;
+
+use ratatui::layout::{Position, Size};
+use ratatui::style::{Color, Modifier, Style, Stylize as _};
+use ratatui::text::{Line, Span};
+
+use super::app::{Dialog, Open, Presses, Step};
+use super::cells::{blank, put};
+use super::paint::{Frame, Place};
+use crate::presentation::dialog::Fact;
+use crate::presentation::fit::{self, Budget, Fitted, Part, Row};
+use crate::presentation::highlight;
+use crate::presentation::text;
+
+/// Runs down the left edge of content.
+const BAR: &str = "│ ";
+const BAR_COLUMNS: usize = 2;
+
+/// A screen that has less of either shows no ask.
+const LEAST_COLUMNS: u16 = 16;
+const LEAST_ROWS: u16 = 4;
+
+/// What is to be seen.
+pub(super) struct View {
+    pub(super) frame: Frame,
+    /// Whether every core fact is on it.
+    pub(super) core_complete: bool,
+}
+
+/// Draws the dialog on a screen of this size; `dead` tells that keys do not count at the moment.
+pub(super) fn view(dialog: &Dialog, size: Size, dead: bool) -> View {
+    let Some(open) = &dialog.open else {
+        return idle(dialog, size);
+    };
+    if size.width < LEAST_COLUMNS || size.height < LEAST_ROWS {
+        return too_small(size);
+    }
+    let columns = usize::from(size.width);
+    let inner = columns - BAR_COLUMNS;
+    let rows = usize::from(size.height);
+    let mut controls = Controls::new(dialog, open, columns, Room::Plenty);
+    let (core, evidence) = (&open.question.core, &open.question.evidence);
+    let nothing_but_core = Budget {
+        rows: 0,
+        ..dialog.settings.budget
+    };
+    let whole = fit::fit(core, evidence, nothing_but_core, inner);
+    let fixed = |controls: &Controls| 2 + controls.lines.len();
+    if whole.core_rows + fixed(&controls) > rows {
+        controls = Controls::new(dialog, open, columns, Room::Little);
+    }
+    let room = rows.saturating_sub(fixed(&controls));
+    let core_complete = whole.core_rows <= room;
+    let mut fitted = if core_complete {
+        let budget = Budget {
+            rows: dialog.settings.budget.rows.min(room),
+            ..dialog.settings.budget
+        };
+        fit::fit(core, evidence, budget, inner)
+    } else {
+        cut(whole, room)
+    };
+    let allowed = core_complete || open.core_seen;
+    let hint = hint(dialog, open, &fitted, allowed, dead, columns);
+    let title = title(open, dialog.waiting, columns);
+    let facts: Vec<Line<'static>> = fitted
+        .rows
+        .drain(..)
+        .map(|row| fact_line(&row, core, evidence, &open.flagged))
+        .collect();
+    let above = 1 + facts.len();
+    let mut lines = vec![title];
+    lines.extend(facts);
+    lines.extend(controls.lines);
+    lines.push(hint);
+    let cursor = controls
+        .cursor
+        .map(|(x, y)| Position::new(x, y + above_rows(above)));
+    View {
+        frame: frame(&lines, size, cursor),
+        core_complete,
+    }
+}
+
+fn above_rows(rows: usize) -> u16 {
+    u16::try_from(rows).unwrap_or(u16::MAX)
+}
+
+/// The first rows of a core that does not fit, and the mark of the cut.
+fn cut(whole: Fitted, room: usize) -> Fitted {
+    let mut rows = whole.rows;
+    rows.truncate(room.saturating_sub(1));
+    if room > 0 {
+        rows.push(fit::marker());
+    }
+    Fitted {
+        core_rows: rows.len(),
+        rows,
+        elided: true,
+    }
+}
+
+fn frame(lines: &[Line<'_>], size: Size, cursor: Option<Position>) -> Frame {
+    let height = above_rows(lines.len()).min(size.height);
+    let mut cells = blank(size.width, height);
+    for (y, line) in (0..height).zip(lines) {
+        put(&mut cells, 0, y, line);
+    }
+    Frame {
+        cells,
+        place: Place::Inline,
+        cursor: cursor.filter(|cursor| cursor.x < size.width && cursor.y < height),
+    }
+}
+
+fn idle(dialog: &Dialog, size: Size) -> View {
+    let line = format!(
+        "serving session {} · nothing is asked · Ctrl+C ends",
+        dialog.settings.session
+    );
+    View {
+        frame: frame(&[Line::from(line).dim()], size, None),
+        core_complete: false,
+    }
+}
+
+/// Nothing can be judged here: nothing is shown that could be taken for all there is.
+fn too_small(size: Size) -> View {
+    let words = "An ask waits. This screen is too small to show it: enlarge it. Esc denies.";
+    let lines: Vec<Line<'_>> = text::wrap(words, usize::from(size.width))
+        .into_iter()
+        .map(|row| Line::from(row).yellow())
+        .collect();
+    View {
+        frame: frame(&lines, size, None),
+        core_complete: false,
+    }
+}
+
+fn title(open: &Open, waiting: usize, columns: usize) -> Line<'static> {
+    let title = open.question.title;
+    let mut spans = vec![Span::from(title).bold().yellow()];
+    if waiting > 0 {
+        let long = format!("{waiting} more waiting");
+        let short = format!("+{waiting}");
+        let taken = text::width(title);
+        for words in [long, short] {
+            if let Some(gap @ 1..) = columns.checked_sub(taken + text::width(&words)) {
+                spans.push(Span::raw(" ".repeat(gap)));
+                spans.push(Span::from(words).yellow());
+                break;
+            }
+        }
+    }
+    Line::from(spans)
+}
+
+/// One row of content: its bar, its label, its text.
+fn fact_line(row: &Row, core: &[Fact], evidence: &[Fact], flagged: &[String]) -> Line<'static> {
+    let bar = Span::from(BAR).dim();
+    let (label, shown) = row
+        .laid
+        .text
+        .split_at_checked(row.laid.text_at)
+        .unwrap_or_default();
+    let fact = match row.part {
+        Part::Marker => {
+            return Line::from(vec![bar, Span::from(shown.to_owned()).bold().yellow()]);
+        }
+        Part::Core(index) => core.get(index),
+        Part::Evidence(index) => evidence.get(index),
+    };
+    let mut spans = vec![bar, Span::from(label.to_owned()).cyan()];
+    let line = row
+        .laid
+        .line
+        .zip(fact)
+        .and_then(|(line, fact)| fact.lines.get(line));
+    let base = text_style(row.part, fact);
+    let places = line.map_or_else(Vec::new, |line| highlight::places(line, flagged));
+    spans.extend(painted(shown, row.laid.from, &places, base));
+    Line::from(spans)
+}
+
+fn text_style(part: Part, fact: Option<&Fact>) -> Style {
+    let label = fact.map(|fact| fact.label.as_str());
+    match (part, label) {
+        (_, Some("caution")) => Style::default().fg(Color::Red).add_modifier(Modifier::BOLD),
+        (_, Some("model note")) => Style::default()
+            .fg(Color::Magenta)
+            .add_modifier(Modifier::ITALIC),
+        (Part::Core(_), Some("runs")) => Style::default().add_modifier(Modifier::BOLD),
+        _ => Style::default(),
+    }
+}
+
+/// A part of a line, with the flagged places in it painted. `from` is where in the line the part begins, in bytes.
+fn painted(part: &str, from: usize, places: &[Range<usize>], base: Style) -> Vec<Span<'static>> {
+    let flagged = base.fg(Color::Yellow).add_modifier(Modifier::BOLD);
+    let mut spans = Vec::new();
+    let mut at = 0;
+    for place in places {
+        let start = place.start.saturating_sub(from).clamp(at, part.len());
+        let end = place.end.saturating_sub(from).clamp(start, part.len());
+        let (Some(before), Some(hit)) = (part.get(at..start), part.get(start..end)) else {
+            continue;
+        };
+        spans.push(Span::styled(before.to_owned(), base));
+        spans.push(Span::styled(hit.to_owned(), flagged));
+        at = end;
+    }
+    spans.push(Span::styled(
+        part.get(at..).unwrap_or_default().to_owned(),
+        base,
+    ));
+    spans
+}
+
+/// How much room there is for controls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Plenty,
+    Little,
+}
+
+/// What the person decides with.
+struct Controls {
+    lines: Vec<Line<'static>>,
+    /// Where the cursor stands, from the first of these lines.
+    cursor: Option<(u16, u16)>,
+}
+
+impl Controls {
+    fn new(dialog: &Dialog, open: &Open, columns: usize, room: Room) -> Self {
+        let (lines, cursor) = match (&open.step, room) {
+            (Step::Decide { cursor, armed }, Room::Plenty) => {
+                let options = open.options.iter().map(|option| {
+                    (
+                        format!("{}  ", option.key),
+                        option.label.clone(),
+                        option.allows,
+                    )
+                });
+                (options_lines(options, *cursor, *armed, columns), None)
+            }
+            (Step::Decide { cursor, armed }, Room::Little) => (
+                vec![options_row(open, dialog, *cursor, *armed, columns)],
+                None,
+            ),
+            (Step::Scope { question, cursor }, room) => {
+                let options = question
+                    .options
+                    .iter()
+                    .map(|option| (String::new(), option.label.clone(), true));
+                let mut lines = options_lines(options, *cursor, None, columns);
+                if room == Room::Plenty {
+                    lines.insert(0, Line::from(question.title).bold().yellow());
+                } else {
+                    // Both stay in sight; what they say in full stands in the facts.
+                    lines = question
+                        .options
+                        .iter()
+                        .zip(0..)
+                        .map(|(option, at)| option_line("", &option.label, at == *cursor, false))
+                        .collect();
+                }
+                (lines, None)
+            }
+            (Step::Reason { line, .. }, room) => {
+                let prompt = if room == Room::Plenty {
+                    "why not: "
+                } else {
+                    "> "
+                };
+                let (shown, at) = line.view(columns.saturating_sub(prompt.len()));
+                let x = u16::try_from(prompt.len() + at).unwrap_or(u16::MAX);
+                let line = Line::from(vec![Span::from(prompt).bold().yellow(), Span::raw(shown)]);
+                (vec![line], Some((x, 0)))
+            }
+        };
+        Self { lines, cursor }
+    }
+}
+
+/// Options below each other, each whole.
+fn options_lines(
+    options: impl Iterator<Item = (String, String, bool)>,
+    cursor: usize,
+    armed: Option<usize>,
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for (at, (key, label, _)) in (0..).zip(options) {
+        let indent = BAR_COLUMNS + key.len();
+        let mut rows = text::wrap(&label, columns.saturating_sub(indent)).into_iter();
+        let first = rows.next().unwrap_or_default();
+        lines.push(option_line(&key, &first, at == cursor, armed == Some(at)));
+        lines.extend(rows.map(|row| {
+            let line = Line::from(format!("{:indent$}{row}", ""));
+            if at == cursor { line.bold() } else { line }
+        }));
+    }
+    lines
+}
+
+fn option_line(key: &str, label: &str, chosen: bool, armed: bool) -> Line<'static> {
+    let pointer = if chosen { "› " } else { "  " };
+    let line = Line::from(vec![
+        Span::from(pointer).yellow(),
+        Span::from(key.to_owned()).cyan().bold(),
+        Span::raw(label.to_owned()),
+    ]);
+    match (chosen, armed) {
+        (_, true) => line.reversed(),
+        (true, false) => line.bold(),
+        (false, false) => line,
+    }
+}
+
+/// Options beside each other, by a word each.
+fn options_row(
+    open: &Open,
+    dialog: &Dialog,
+    cursor: usize,
+    armed: Option<usize>,
+    columns: usize,
+) -> Line<'static> {
+    let keys = &dialog.settings.keys;
+    let word = |key: char| {
+        if key == keys.approve {
+            "yes"
+        } else if key == keys.approve_session {
+            "session"
+        } else if key == keys.approve_session_both {
+            "both"
+        } else if key == keys.deny {
+            "no"
+        } else {
+            "why"
+        }
+    };
+    let long: usize = open
+        .options
+        .iter()
+        .map(|option| word(option.key).len() + 3)
+        .sum();
+    let mut spans = Vec::new();
+    for (at, option) in (0..).zip(&open.options) {
+        let mut style = Style::default();
+        if at == cursor {
+            style = style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
+        }
+        if armed == Some(at) {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        // The letters alone where words have no room.
+        let shown = if long <= columns {
+            format!("{} {}", option.key, word(option.key))
+        } else {
+            option.key.to_string()
+        };
+        spans.push(Span::styled(shown, style));
+        spans.push(Span::raw(" "));
+    }
+    Line::from(spans)
+}
+
+/// What can be done now, the most needful first; what has no room is left out whole.
+fn hint(
+    dialog: &Dialog,
+    open: &Open,
+    fitted: &Fitted,
+    allowed: bool,
+    dead: bool,
+    columns: usize,
+) -> Line<'static> {
+    let mut words: Vec<String> = Vec::new();
+    let mut add = |word: &str| words.push(word.to_owned());
+    let armed = match &open.step {
+        Step::Decide {
+            armed: Some(armed), ..
+        } => open.options.get(*armed),
+        Step::Decide { .. } | Step::Scope { .. } | Step::Reason { .. } => None,
+    };
+    if fitted.elided && !matches!(open.step, Step::Reason { .. }) {
+        add("^O shows all");
+    }
+    match &open.step {
+        Step::Decide { .. } => {
+            if !allowed {
+                add("no yes before that");
+            }
+            match armed {
+                Some(option) if option.allows && !allowed => {}
+                Some(option) => add(&format!("press {} again", option.key)),
+                None if dead => add("keys wake in a moment"),
+                None if dialog.settings.presses == Presses::Two => add("press a letter twice"),
+                None => {}
+            }
+            add("↑↓ Enter");
+            add("Esc denies");
+        }
+        Step::Scope { .. } => {
+            add("↑↓ Enter");
+            add("Esc back");
+        }
+        Step::Reason { refused, .. } => {
+            add(if *refused {
+                "say why, or Esc back"
+            } else {
+                "Enter denies · Esc back"
+            });
+        }
+    }
+    let mut shown = String::new();
+    for word in words {
+        let gap = if shown.is_empty() { "" } else { " · " };
+        if text::width(&shown) + text::width(gap) + text::width(&word) <= columns {
+            shown.push_str(gap);
+            shown.push_str(&word);
+        }
+    }
+    let line = Line::from(shown);
+    if fitted.elided || armed.is_some() {
+        line.yellow()
+    } else {
+        line.dim()
+    }
+}
