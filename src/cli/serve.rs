@@ -13,10 +13,11 @@ use super::place::{Loaded, Place};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester};
 use crate::audit::ReviewLog;
-use crate::policy::Config;
+use crate::clock;
+use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
 use crate::prompt::{
-    Colours, DialogSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
+    Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
 use crate::serve::{Mode, Parent, Server, Settings};
@@ -46,6 +47,8 @@ pub(super) struct Args {
 enum ModeArg {
     /// One bounded dialog at a time, on this terminal
     Dialog,
+    /// A list on this terminal: asks wait until you open them
+    Inbox,
     /// Numbered questions on stdout, answers from stdin
     Select,
     /// Policy only; what it leaves open goes to the own parent, or is denied as unavailable
@@ -78,7 +81,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
             "name the session with --session",
         )
     })?;
-    let mode = mode(env, args.mode)?;
+    let mode = mode(env, args.mode, loaded.config.inbox)?;
     let agent = args
         .agent
         .or_else(|| env.text(env::AGENT))
@@ -101,6 +104,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     );
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
+    let inbox = inbox_settings(&session);
     let settings = settings(&place, &loaded, session, agent, mode, parent)?;
     let greeting = greeting(&settings, &place_of_session);
     super::runtime()?.block_on(async {
@@ -115,13 +119,17 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
                 events,
             )?)),
             Mode::Select => Some(Box::new(select_prompter(events)?)),
-            Mode::Inbox(_) | Mode::Headless => None,
+            Mode::Inbox(_) => Some(Box::new(TerminalPrompter::inbox(
+                inbox,
+                colours(env),
+                events,
+            )?)),
+            Mode::Headless => None,
         };
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
-        if mode == Mode::Dialog {
-            server.notice(&greeting);
-        } else {
-            output::say(&greeting);
+        match mode {
+            Mode::Dialog | Mode::Inbox(_) => server.notice(&greeting),
+            Mode::Select | Mode::Headless => output::say(&greeting),
         }
         server
             .run(async move {
@@ -138,16 +146,17 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
 }
 
 /// How the person is asked: as wanted, or as the streams allow.
-fn mode(env: &Env, wanted: Option<ModeArg>) -> anyhow::Result<Mode> {
+fn mode(env: &Env, wanted: Option<ModeArg>, inbox: policy::Inbox) -> anyhow::Result<Mode> {
     let (input, screen) = (std::io::stdin().is_terminal(), has_screen(env));
     Ok(match wanted {
-        Some(ModeArg::Dialog) if !screen => {
+        Some(ModeArg::Dialog | ModeArg::Inbox) if !screen => {
             return Err(Hinted::usage(
-                "the dialog needs a terminal on stdin and stdout".to_owned(),
+                "this mode needs a terminal on stdin and stdout".to_owned(),
                 "use --mode select to be asked on other streams",
             ));
         }
         Some(ModeArg::Dialog) => Mode::Dialog,
+        Some(ModeArg::Inbox) => Mode::Inbox(inbox),
         Some(ModeArg::Select) => Mode::Select,
         None if screen => Mode::Dialog,
         None if input => Mode::Select,
@@ -183,6 +192,14 @@ fn dialog_settings(config: &Config, session: &SessionId, max_rows: Option<u16>) 
         } else {
             Presses::One
         },
+    }
+}
+
+fn inbox_settings(session: &SessionId) -> InboxSettings {
+    let since_start = clock::now().since_start().as_millis();
+    InboxSettings {
+        session: crate::presentation::text::visible(session.as_str()).into_owned(),
+        clock_start_ms: clock::wall_ms() - i64::try_from(since_start).unwrap_or_default(),
     }
 }
 

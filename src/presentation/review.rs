@@ -83,6 +83,8 @@ pub struct Row<'a> {
 #[derive(Debug)]
 pub struct Review {
     blocks: Vec<Block>,
+    /// How many of them are the core's.
+    core: usize,
     label_columns: usize,
     layout: Option<Layout>,
     search: Option<Search>,
@@ -136,6 +138,7 @@ impl Review {
         let core = Question::decide(ask).core;
         let label_columns = dialog::label_width(&core);
         let mut blocks: Vec<Block> = core.into_iter().map(|fact| core_block(ask, fact)).collect();
+        let core = blocks.len();
         for entry in &payload.evidence {
             let label = Label {
                 text: dialog::evidence_label(&entry.label),
@@ -169,26 +172,42 @@ impl Review {
         }));
         Self {
             blocks,
+            core,
             label_columns,
             layout: None,
             search: None,
         }
     }
 
-    /// Lays the document out for a width, unless it is. Gives where the row `top` has gone to.
-    pub fn lay_out(&mut self, columns: usize, form: Form, top: usize) -> usize {
+    /// Lays the document out for a width, unless it is. Gives where these rows have gone to.
+    pub fn lay_out<const N: usize>(
+        &mut self,
+        columns: usize,
+        form: Form,
+        rows: [usize; N],
+    ) -> [usize; N] {
         let fits = |layout: &Layout| layout.columns == columns && layout.form == form;
         if self.layout.as_ref().is_some_and(fits) {
-            return top;
+            return rows;
         }
-        let place = self.layout.as_ref().and_then(|layout| layout.place(top));
         let layout = Layout::of(&self.blocks, self.label_columns, columns, form);
-        let top = place.map_or(0, |place| layout.row_of(place));
+        let rows = rows.map(|row| match &self.layout {
+            None => 0,
+            Some(before) => before
+                .place(row)
+                .map_or(layout.rows, |place| layout.row_of(place)),
+        });
         if let Some(search) = &mut self.search {
             search.found = layout.find(&search.query);
         }
         self.layout = Some(layout);
-        top
+        rows
+    }
+
+    /// How many rows, from the first one, have the core facts.
+    pub fn core_rows(&self) -> usize {
+        let layout = self.layout.as_ref();
+        layout.map_or(0, |layout| layout.rows_before(self.core))
     }
 
     /// How many rows there are.

@@ -5,6 +5,7 @@
 
 mod app;
 mod cells;
+mod inbox;
 mod keys;
 mod line_editor;
 mod paint;
@@ -14,6 +15,7 @@ mod terminal;
 mod view;
 
 pub use app::{DialogSettings, Presses};
+pub use inbox::InboxSettings;
 pub use keys::DEAD_TIME;
 pub use paint::Colours;
 pub use script::{Script, ScriptedPrompter};
@@ -97,15 +99,21 @@ impl Answerer {
 
 /// The question that an ask is to a person, and its payload as it is shown.
 fn question(shown: &Shown) -> (PromptPayload, Question) {
+    let payload = shown.request.projection();
+    let question = Question::decide(&ask(shown, &payload));
+    (payload, question)
+}
+
+/// What a question about an ask is made of.
+fn ask<'a>(shown: &'a Shown, payload: &'a PromptPayload) -> Ask<'a> {
     let request = &shown.request;
-    let payload = request.projection();
     let path = request.relay.as_ref().map_or(&[][..], |relay| &relay.path);
     let directory = request
         .access_intent
         .as_ref()
         .map(|intent| intent.requester_cwd.as_str());
-    let question = Question::decide(&Ask {
-        payload: &payload,
+    Ask {
+        payload,
         path,
         grants: &request.grants,
         directory,
@@ -114,8 +122,7 @@ fn question(shown: &Shown) -> (PromptPayload, Question) {
             .as_deref()
             .filter(|because| payload.request.matched_pattern.as_deref() != Some(*because)),
         waiting: shown.waiting,
-    });
-    (payload, question)
+    }
 }
 
 /// Where answers are sent.

@@ -277,6 +277,14 @@ impl Layout {
         })
     }
 
+    /// How many rows stand before this block.
+    pub(super) fn rows_before(&self, block: usize) -> usize {
+        let at = self
+            .lines
+            .partition_point(|line| wide(line.key.block) < block);
+        self.lines.get(at).map_or(self.rows, |line| wide(line.row))
+    }
+
     /// The row that shows a place, as nearly as another layout can.
     pub(super) fn row_of(&self, place: Place) -> usize {
         let at = self.lines.partition_point(|line| line.key < place.key);

@@ -46,7 +46,7 @@ fn review(payload: &PromptPayload) -> Review {
 
 fn laid_out(payload: &PromptPayload, columns: usize, form: Form) -> Review {
     let mut review = review(payload);
-    review.lay_out(columns, form, 0);
+    review.lay_out(columns, form, []);
     review
 }
 
@@ -156,8 +156,11 @@ fn the_form_follows_the_screen() {
         assert_eq!(Form::of(columns, rows), form);
     }
     let mut review = review(&payload("ls", &[]));
-    review.lay_out(0, Form::Compact, 0);
+    review.lay_out(0, Form::Compact, []);
     assert_eq!((review.rows(), review.row(0)), (0, None));
+    let ask = payload("ls", &[("content", "x")]);
+    assert_eq!(laid_out(&ask, 40, Form::Full).core_rows(), 3);
+    assert_eq!(laid_out(&payload("ls", &[]), 40, Form::Full).core_rows(), 3);
 }
 
 #[test]
@@ -230,7 +233,10 @@ fn another_width_shows_the_same_place() {
         (1, Form::Compact),
         (80, Form::Full),
     ] {
-        top = review.lay_out(columns, form, top);
+        let end = review.rows();
+        let moved = review.lay_out(columns, form, [top, end]);
+        assert_eq!(moved[1], review.rows());
+        top = moved[0];
         assert_eq!(review.found_from(0), Some(top), "{columns} {form:?}");
     }
 }
