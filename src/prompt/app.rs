@@ -26,7 +26,7 @@ use super::keys::{Guard, Meant};
 use super::line_editor::LineEditor;
 use super::paint::Frame;
 use super::terminal::{Act, App, Input, News};
-use super::view::{self, View};
+use super::view::{self, Core, View};
 use super::{Answerer, PersonEvent};
 use crate::clock::Moment;
 use crate::policy::DialogKeys;
@@ -81,8 +81,8 @@ pub(super) struct Open {
     pub(super) step: Step,
     /// Whether every core fact has been on the screen.
     pub(super) core_seen: bool,
-    /// Whether the frame that is about to be seen shows every core fact.
-    core_drawn: bool,
+    /// What of them is on the frame that was drawn last.
+    drawn: Core,
 }
 
 /// An option that is on offer.
@@ -139,7 +139,7 @@ impl Open {
             step,
             question,
             core_seen: false,
-            core_drawn: false,
+            drawn: Core::Nothing,
         }
     }
 }
@@ -297,8 +297,8 @@ impl Dialog {
         let Some(option) = open.options.get(place) else {
             return Vec::new();
         };
-        if option.allows && !open.core_seen {
-            // The hint says what is missing.
+        if option.allows && (!open.core_seen || open.drawn == Core::Nothing) {
+            // The screen says what is missing.
             return Vec::new();
         }
         match open.question.choose(option.index) {
@@ -473,14 +473,14 @@ impl App for Dialog {
     fn draw(&mut self, size: Size, now: Moment) -> Frame {
         let view = self.view(size, now);
         if let Some(open) = &mut self.open {
-            open.core_drawn = view.core_complete;
+            open.drawn = view.core;
         }
         view.frame
     }
 
     fn drawn(&mut self, now: Moment) {
         if let Some(open) = &mut self.open {
-            open.core_seen |= open.core_drawn;
+            open.core_seen |= open.drawn == Core::Whole;
         }
         self.guard.drawn(now);
     }

@@ -4,7 +4,8 @@
 //! never reaches the column where options begin.
 //!
 //! When rows run out, evidence gives way first, then the options move together into one row, and then only the first core facts are
-//! shown: [`View::core_complete`] is false in that case, and the dialog allows nothing. Options and hint are never given up for content.
+//! shown: [`View::core`] tells so, and the dialog
+//! allows nothing before all of them were seen. Options and hint are never given up for content.
 //!
 //! It knows no terminal and no time; it draws cells from a state.
 
@@ -33,8 +34,19 @@ const LEAST_ROWS: u16 = 4;
 /// What is to be seen.
 pub(super) struct View {
     pub(super) frame: Frame,
-    /// Whether every core fact is on it.
-    pub(super) core_complete: bool,
+    /// What of the core facts is on it.
+    pub(super) core: Core,
+}
+
+/// What of the core facts is to be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Core {
+    /// Every one of them.
+    Whole,
+    /// The first of them.
+    Cut,
+    /// None: there is no room for an ask.
+    Nothing,
 }
 
 /// Draws the dialog on a screen of this size; `dead` tells that keys do not count at the moment.
@@ -88,7 +100,11 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool) -> View {
         .map(|(x, y)| Position::new(x, y + above_rows(above)));
     View {
         frame: frame(&lines, size, cursor),
-        core_complete,
+        core: if core_complete {
+            Core::Whole
+        } else {
+            Core::Cut
+        },
     }
 }
 
@@ -130,7 +146,7 @@ fn idle(dialog: &Dialog, size: Size) -> View {
     );
     View {
         frame: frame(&[Line::from(line).dim()], size, None),
-        core_complete: false,
+        core: Core::Nothing,
     }
 }
 
@@ -143,7 +159,7 @@ fn too_small(size: Size) -> View {
         .collect();
     View {
         frame: frame(&lines, size, None),
-        core_complete: false,
+        core: Core::Nothing,
     }
 }
 
@@ -415,7 +431,9 @@ fn hint(
             add("Esc back");
         }
         Step::Reason { refused, .. } => {
-            add(if *refused {
+            add(if dead {
+                "keys wake in a moment"
+            } else if *refused {
                 "say why, or Esc back"
             } else {
                 "Enter denies · Esc back"

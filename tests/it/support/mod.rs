@@ -5,4 +5,5 @@ pub(crate) mod hostile;
 pub(crate) mod processes;
 pub(crate) mod rust;
 pub(crate) mod schema;
+pub(crate) mod screen;
 pub(crate) mod spool;

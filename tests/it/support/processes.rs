@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::screen::OnScreen;
 use super::spool::{TestSpool, eventually, until};
 
 /// What a process has written so far.
@@ -217,6 +218,11 @@ impl Serve {
 
     pub(crate) fn config(self, path: &Path) -> Self {
         self.args([OsStr::new("--config"), path.as_os_str()])
+    }
+
+    /// Starts it on a terminal of this size.
+    pub(crate) fn on_screen(self, columns: u16, rows: u16) -> OnScreen {
+        OnScreen::start(&self.command, columns, rows)
     }
 
     /// Starts it without waiting for anything.

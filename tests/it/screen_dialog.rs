@@ -1,0 +1,232 @@
+//! The dialog on a real terminal: what a person sees, and which keys decide.
+
+use askrelay::clock;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::screen::OnScreen;
+use crate::support::spool::{TestSpool, until};
+
+const ENTER: &str = "\r";
+const ESCAPE: &str = "\x1b";
+const DOWN: &str = "\x1b[B";
+
+fn dialog(spool: &TestSpool) -> OnScreen {
+    let screen = spool
+        .serve("main")
+        .args(["--mode", "dialog"])
+        .on_screen(80, 24);
+    screen.await_text("nothing is asked");
+    screen
+}
+
+fn by_dialog() -> Value {
+    json!({
+        "kind": "forwarded",
+        "responderSessionId": "main",
+        "decision": {"kind": "user", "via": "dialog"},
+    })
+}
+
+#[test]
+fn a_letter_pressed_twice_approves() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let child = spool.ask("main").value("rm -rf build").start();
+    let shown = screen.await_question("rm -rf build");
+    for part in [
+        "Permission Required (Subagent)",
+        "subagent",
+        "scout · session child",
+        "directory",
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    screen.press("y");
+    screen.await_text("press y again");
+    screen.press("y");
+    let ended = child.end();
+    assert_eq!(ended.approved().json["decidedBy"], by_dialog());
+    assert_eq!(ended.json["state"], "approved");
+    let after = screen.await_text("approved bash \"rm -rf build\"");
+    assert!(!after.contains("Permission Required"), "{after}");
+}
+
+#[test]
+fn escape_denies_and_a_pasted_reason_reaches_the_child() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let child = spool.ask("main").value("make one").start();
+    screen.await_question("make one");
+    screen.press(ESCAPE);
+    assert_eq!(child.end().denied().json["denialReason"], Value::Null);
+
+    let child = spool.ask("main").value("make two").start();
+    screen.await_question("make two");
+    screen.press("r");
+    screen.await_text("press r again");
+    screen.press("r");
+    screen.await_text("why not:");
+    // Nothing is said yet.
+    screen.press(ENTER);
+    screen.await_text("say why");
+    screen.paste("not today\r\nuse the bin");
+    screen.await_question("why not: not today use the bin");
+    screen.press(ENTER);
+    let ended = child.end();
+    assert_eq!(ended.denied().json["denialReason"], "not today use the bin");
+    assert!(
+        ended.stderr.contains("not today use the bin"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_grant_for_the_session_asks_for_whom() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let child = spool
+        .ask("main")
+        .value("git push")
+        .grant("bash=git *")
+        .start();
+    screen.await_question("git push");
+    screen.press("s");
+    screen.await_text("press s again");
+    screen.press("s");
+    let scope = screen.await_question("Grant for whom?");
+    assert!(scope.contains("This subagent only (scout)"), "{scope}");
+    // Back, and again with the arrows: the dialog opens on "no".
+    screen.press(ESCAPE);
+    screen.await_question("› n  No");
+    screen.press("k");
+    screen.await_text("› s  Yes");
+    screen.press(ENTER);
+    screen.await_text("Grant for whom?");
+    screen.press(DOWN);
+    screen.await_text("› The whole session");
+    screen.press(ENTER);
+    child.end().approved();
+    spool.ask("main").value("git pull").run().approved();
+}
+
+#[test]
+fn keys_1_and_7_what_is_typed_ahead_or_sent_in_one_go_decides_nothing() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    screen.send("yyyy\r\r");
+    let child = spool.ask("main").value("make all").start();
+    screen.await_text("make all");
+    screen.send("yy\r");
+    let started = clock::now();
+    screen.await_question("make all");
+    screen.send("yes please continue\r");
+    screen.await_text("keys wake");
+    screen.await_question("make all");
+    screen.paste("y\ry\r");
+    screen.await_text("keys wake");
+    screen.await_question("make all");
+    assert!(clock::now().since(started) >= askrelay::prompt::DEAD_TIME);
+    assert!(spool.events("permission_request.approved").is_empty());
+    screen.press("n");
+    screen.await_text("press n again");
+    screen.press("n");
+    child.end().denied();
+}
+
+#[test]
+fn two_asks_are_shown_one_after_the_other() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let first = spool.ask("main").value("make first").id("a-1").start();
+    screen.await_question("make first");
+    let second = spool
+        .ask("main")
+        .from("other")
+        .value("make second")
+        .id("a-2")
+        .start();
+    screen.await_text("1 more waiting");
+    screen.press("y");
+    screen.await_text("press y again");
+    screen.press("y");
+    first.end().approved();
+    // The second press of a hasty hand is no answer to the next one.
+    screen.send("y");
+    let shown = screen.await_question("make second");
+    assert!(!shown.contains("more waiting"), "{shown}");
+    screen.press(ESCAPE);
+    second.end().denied();
+}
+
+#[test]
+fn a_withdrawn_ask_leaves_the_screen_with_a_word() {
+    let spool = TestSpool::new();
+    let screen = dialog(&spool);
+    let mut child = spool.ask("main").value("make gone").start();
+    screen.await_question("make gone");
+    child.running.signal(Signal::INT);
+    assert_eq!(child.running.exit_code(), 130);
+    let text = screen.await_text("closed bash \"make gone\"");
+    assert!(text.contains("nothing was decided"), "{text}");
+    screen.await_text("nothing is asked");
+}
+
+#[test]
+fn render_5_the_terminal_is_given_back_at_every_end() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+        let spool = TestSpool::new();
+        let mut screen = dialog(&spool);
+        let child = spool.ask("main").value("make it").start();
+        screen.await_question("make it");
+        assert!(!screen.is_cooked());
+        screen.signal(signal);
+        assert_eq!(screen.exit_code(), 0, "{signal:?}");
+        assert!(screen.is_cooked(), "{signal:?}");
+        let written = screen.written();
+        for sequence in ["\x1b[?2004l", "\x1b[?25h"] {
+            assert!(written.contains(sequence), "{signal:?}");
+        }
+        child.end().unruled();
+    }
+    // A key that means the same.
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    screen.send("\x03");
+    assert_eq!(screen.exit_code(), 0);
+    assert!(screen.is_cooked());
+}
+
+#[test]
+fn render_3_a_screen_of_another_size_shows_the_ask_anew() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let child = spool.ask("main").value("make wide").start();
+    screen.await_question("make wide");
+    for (columns, rows) in [(40, 10), (200, 50), (20, 5), (1, 1), (3, 2)] {
+        screen.resize(columns, rows);
+        until("a frame of that size", || !screen.text().trim().is_empty());
+    }
+    // Too small to show it: nothing is allowed.
+    screen.press("y");
+    screen.press("y");
+    screen.press(ENTER);
+    screen.resize(80, 24);
+    screen.await_question("make wide");
+    assert!(spool.events("permission_request.approved").is_empty());
+    screen.press("y");
+    screen.await_text("press y again");
+    screen.press("y");
+    child.end().approved();
+}
+
+#[test]
+fn keys_3_a_terminal_that_hangs_up_is_no_answer() {
+    let spool = TestSpool::new();
+    let screen = dialog(&spool);
+    let child = spool.ask("main").value("make it").start();
+    screen.await_question("make it");
+    drop(screen);
+    child.end().unruled();
+}
