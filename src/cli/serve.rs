@@ -128,7 +128,9 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         };
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
         match mode {
-            Mode::Dialog | Mode::Inbox(_) => server.notice(&greeting),
+            Mode::Dialog => server.notice(&greeting),
+            // Its first row says so all the time.
+            Mode::Inbox(_) => {}
             Mode::Select | Mode::Headless => output::say(&greeting),
         }
         server

@@ -356,7 +356,11 @@ impl Player {
                     ready?.clear_ready();
                     self.read_keys()?;
                 }
-                _ = resized.recv() => self.stale = true,
+                _ = resized.recv() => {
+                    // The reader of keys takes note of it too. Left to the next key, that note would come instead of the key.
+                    self.read_keys()?;
+                    self.stale = true;
+                }
                 _ = continued.recv() => {
                     // The shell may have set its own modes meanwhile, and written over the frame.
                     enable_raw_mode()?;

@@ -27,6 +27,7 @@ mod hostile_outbox;
 mod policy_fixtures;
 mod rings;
 mod screen_dialog;
+mod screen_inbox;
 mod support;
 mod wire_docs;
 mod wire_fixtures;

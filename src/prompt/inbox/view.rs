@@ -33,7 +33,7 @@ pub(super) fn draw(inbox: &mut Inbox, size: Size, now: Moment) -> Frame {
             draw_review(open, &mut cells, others.count(), message, dead)
         }
         (Screen::List, _) | (Screen::Review, None) => {
-            draw_list(inbox, &mut cells, now);
+            draw_list(inbox, &mut cells, now, dead);
             None
         }
     };
@@ -124,10 +124,10 @@ fn draw_review(
     }
     let mut words: Vec<String> = Vec::new();
     words.extend(message.map(str::to_owned));
-    if open.seen != Seen::All {
-        words.push("facts go on below: ↓".to_owned());
-    } else if dead {
+    if dead {
         words.push("keys wake in a moment".to_owned());
+    } else if open.seen != Seen::All {
+        words.push("facts go on: ↓".to_owned());
     } else {
         words.push("^A approves once".to_owned());
     }
@@ -168,7 +168,7 @@ fn review_line(row: &Row<'_>) -> Line<'static> {
     Line::from(spans)
 }
 
-fn draw_list(inbox: &mut Inbox, cells: &mut Buffer, now: Moment) {
+fn draw_list(inbox: &mut Inbox, cells: &mut Buffer, now: Moment, dead: bool) {
     let size = cells.area;
     let rows = Rows::of(cells);
     let listing = &inbox.listing;
@@ -232,7 +232,11 @@ fn draw_list(inbox: &mut Inbox, cells: &mut Buffer, now: Moment) {
     }
     if rows.footer {
         let message = inbox.message.clone().filter(|_| wrapped.is_empty());
-        footer(cells, size.height.saturating_sub(1), hints(inbox, message));
+        footer(
+            cells,
+            size.height.saturating_sub(1),
+            hints(inbox, message, dead),
+        );
     }
 }
 
@@ -248,7 +252,7 @@ fn words_below(inbox: &Inbox, columns: Columns, now: Moment) -> Option<String> {
 }
 
 /// What can be done in the list, the most needful first.
-fn hints(inbox: &Inbox, message: Option<String>) -> Vec<String> {
+fn hints(inbox: &Inbox, message: Option<String>, dead: bool) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     if let Some((id, _)) = &inbox.armed {
         words.push("d again denies".to_owned());
@@ -259,8 +263,12 @@ fn hints(inbox: &Inbox, message: Option<String>) -> Vec<String> {
     }
     words.extend(message);
     if !inbox.listing.asks.is_empty() {
-        words.push("Enter reviews".to_owned());
-        words.push("d denies".to_owned());
+        if dead {
+            words.push("keys wake in a moment".to_owned());
+        } else {
+            words.push("Enter reviews".to_owned());
+            words.push("d denies".to_owned());
+        }
         words.push("↑↓".to_owned());
     }
     if inbox.open.is_some() {
