@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::env::{self, Env};
 use super::exit::Exit;
 use super::output::Out;
-use super::serve::{select_prompter, start_watch};
+use super::serve::{colours, dialog_settings, has_screen, prompter, start_watch};
 use crate::audit::{Options, Record, ReviewLog, read_entries};
 use crate::policy::{Config, LayerRules, Layers, Policy};
 use crate::presentation::select::Choice;
@@ -64,16 +64,22 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
     };
     let session = SessionId::parse("demo").map_err(anyhow::Error::msg)?;
     let (events, person) = mpsc::unbounded_channel();
-    let prompter: Box<dyn Prompter> = if scripted {
-        Box::new(ScriptedPrompter::new(Box::new(script), events))
-    } else {
-        Box::new(select_prompter(events)?)
-    };
     introduce(&spool_path, scripted)?;
+    let mode = if has_screen(env) {
+        Mode::Dialog
+    } else {
+        Mode::Select
+    };
+    let prompter = if scripted {
+        Some(Box::new(ScriptedPrompter::new(Box::new(script), events)) as Box<dyn Prompter>)
+    } else {
+        let dialog = dialog_settings(&config, &session, None);
+        prompter(mode, dialog, colours(env), events)?
+    };
     let settings = Settings {
         session,
         agent: "demo".to_owned(),
-        mode: Mode::Select,
+        mode,
         parent: None,
         policy: Arc::new(Policy::from_layers(&layers)),
         home: env.home().map(|home| home.to_string_lossy().into_owned()),
@@ -83,7 +89,7 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
     };
     let program = std::env::current_exe().context("cannot find this program")?;
     super::runtime()?.block_on(async {
-        let server = Server::start(&spool, settings, start_watch(), log, Some(prompter), person)?;
+        let server = Server::start(&spool, settings, start_watch(), log, prompter, person)?;
         let (done, all_done) = oneshot::channel::<()>();
         let children = start_children(&program, &spool_path, place.path(), done)?;
         let run = server.run(async move {

@@ -104,7 +104,6 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     );
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
-    let inbox = inbox_settings(&session);
     let settings = settings(&place, &loaded, session, agent, mode, parent)?;
     let greeting = greeting(&settings, &place_of_session);
     super::runtime()?.block_on(async {
@@ -112,20 +111,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let mut quit = signal(SignalKind::quit())?;
-        let prompter: Option<Box<dyn Prompter>> = match mode {
-            Mode::Dialog => Some(Box::new(TerminalPrompter::dialog(
-                dialog,
-                colours(env),
-                events,
-            )?)),
-            Mode::Select => Some(Box::new(select_prompter(events)?)),
-            Mode::Inbox(_) => Some(Box::new(TerminalPrompter::inbox(
-                inbox,
-                colours(env),
-                events,
-            )?)),
-            Mode::Headless => None,
-        };
+        let prompter = prompter(mode, dialog, colours(env), events)?;
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
         match mode {
             Mode::Dialog => server.notice(&greeting),
@@ -167,13 +153,13 @@ fn mode(env: &Env, wanted: Option<ModeArg>, inbox: policy::Inbox) -> anyhow::Res
 }
 
 /// Whether a person sits before a screen that can be drawn on.
-fn has_screen(env: &Env) -> bool {
+pub(super) fn has_screen(env: &Env) -> bool {
     std::io::stdin().is_terminal()
         && std::io::stdout().is_terminal()
         && env.text(env::TERM).is_none_or(|term| term != "dumb")
 }
 
-fn colours(env: &Env) -> Colours {
+pub(super) fn colours(env: &Env) -> Colours {
     if env.text(env::NO_COLOR).is_some() {
         Colours::Plain
     } else {
@@ -181,7 +167,11 @@ fn colours(env: &Env) -> Colours {
     }
 }
 
-fn dialog_settings(config: &Config, session: &SessionId, max_rows: Option<u16>) -> DialogSettings {
+pub(super) fn dialog_settings(
+    config: &Config,
+    session: &SessionId,
+    max_rows: Option<u16>,
+) -> DialogSettings {
     DialogSettings {
         session: crate::presentation::text::visible(session.as_str()).into_owned(),
         budget: Budget {
@@ -197,12 +187,26 @@ fn dialog_settings(config: &Config, session: &SessionId, max_rows: Option<u16>) 
     }
 }
 
-fn inbox_settings(session: &SessionId) -> InboxSettings {
-    let since_start = clock::now().since_start().as_millis();
-    InboxSettings {
-        session: crate::presentation::text::visible(session.as_str()).into_owned(),
-        clock_start_ms: clock::wall_ms() - i64::try_from(since_start).unwrap_or_default(),
-    }
+/// What puts asks before the person, where one is asked here. A screen is taken from now on.
+pub(super) fn prompter(
+    mode: Mode,
+    dialog: DialogSettings,
+    colours: Colours,
+    events: PersonEvents,
+) -> anyhow::Result<Option<Box<dyn Prompter>>> {
+    Ok(match mode {
+        Mode::Dialog => Some(Box::new(TerminalPrompter::dialog(dialog, colours, events)?)),
+        Mode::Select => Some(Box::new(select_prompter(dialog.budget, events)?)),
+        Mode::Inbox(_) => {
+            let since_start = clock::now().since_start().as_millis();
+            let inbox = InboxSettings {
+                session: dialog.session,
+                clock_start_ms: clock::wall_ms() - i64::try_from(since_start).unwrap_or_default(),
+            };
+            Some(Box::new(TerminalPrompter::inbox(inbox, colours, events)?))
+        }
+        Mode::Headless => None,
+    })
 }
 
 /// The watcher of this process, or none, with a warning that says why.
@@ -216,7 +220,7 @@ pub(super) fn start_watch() -> Option<Arc<Watch>> {
     }
 }
 
-pub(super) fn select_prompter(events: PersonEvents) -> anyhow::Result<SelectPrompter> {
+fn select_prompter(budget: Budget, events: PersonEvents) -> anyhow::Result<SelectPrompter> {
     let terminal = std::io::stdin().is_terminal();
     let kind = if terminal {
         Input::Terminal
@@ -233,8 +237,15 @@ pub(super) fn select_prompter(events: PersonEvents) -> anyhow::Result<SelectProm
         .flatten()
         .filter(|columns| *columns > 0);
     let input = Box::new(BufReader::new(std::io::stdin()));
-    SelectPrompter::start(Box::new(std::io::stdout()), input, kind, columns, events)
-        .context("cannot start reading the input")
+    SelectPrompter::start(
+        Box::new(std::io::stdout()),
+        input,
+        kind,
+        columns,
+        budget,
+        events,
+    )
+    .context("cannot start reading the input")
 }
 
 /// The session that this one asks in turn: only where a variable names one.

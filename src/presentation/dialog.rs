@@ -221,6 +221,39 @@ pub fn layout(fact: &Fact, label_width: usize, columns: Option<usize>) -> Vec<La
     label.chain(below).collect()
 }
 
+/// Rows of one fact whose label takes only the room that it needs. Every row but the first is indented.
+pub fn layout_tight(fact: &Fact, columns: usize) -> Vec<LaidRow> {
+    let head = format!("{}{SEPARATOR}", fact.label);
+    let indent = 2.min(columns / 2);
+    let mut rows = Vec::new();
+    for (line, text) in (0_usize..).zip(&fact.lines) {
+        let label = if line == 0 { head.len() } else { 0 };
+        let whole = if line == 0 {
+            format!("{head}{text}")
+        } else {
+            text.clone()
+        };
+        let mut from = 0;
+        for row in text::wrap(&whole, columns - indent) {
+            let margin = if rows.is_empty() || row.is_empty() {
+                0
+            } else {
+                indent
+            };
+            let own = label.saturating_sub(from).min(row.len());
+            let end = from + row.len();
+            rows.push(LaidRow {
+                text_at: margin + own,
+                line: (end > label || label == 0).then_some(line),
+                from: from.saturating_sub(label),
+                text: format!("{:margin$}{row}", ""),
+            });
+            from = end;
+        }
+    }
+    rows
+}
+
 /// Rows of lines that come wrapped, the first one behind `head` where there is one, the others indented.
 fn beside(
     mut head: Option<String>,
@@ -612,6 +645,13 @@ mod tests {
             facts.extend(evidence_rows(&ask));
             let width = label_width(&facts);
             for fact in &facts {
+                let tight = columns.map(|columns| layout_tight(fact, columns)).unwrap_or_default();
+                for (nth, row) in tight.into_iter().enumerate() {
+                    prop_assert!(columns.is_none_or(|columns| text::width(&row.text) <= columns));
+                    let indented = row.text.is_empty() || row.text.starts_with(' ');
+                    prop_assert!(nth == 0 || columns == Some(1) || indented, "{:?}", row);
+                    prop_assert!(row.text.is_char_boundary(row.text_at), "{:?}", row);
+                }
                 for (nth, row) in row_texts(fact, width, columns).into_iter().enumerate() {
                     prop_assert!(!row.chars().any(|c| c != '\u{FE0F}' && text::is_hidden(c)), "{:?}", row);
                     if let Some(columns) = columns {

@@ -23,6 +23,14 @@ pub struct Budget {
     pub field_units: usize,
 }
 
+impl Budget {
+    /// Shows everything.
+    pub const NONE: Self = Self {
+        rows: usize::MAX,
+        field_units: usize::MAX,
+    };
+}
+
 impl Default for Budget {
     fn default() -> Self {
         Self {
@@ -30,6 +38,15 @@ impl Default for Budget {
             field_units: 400,
         }
     }
+}
+
+/// How labels stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Labels {
+    /// In a column of their own.
+    Aligned,
+    /// Each as wide as it is: more fits on a small screen.
+    Tight,
 }
 
 /// What a row shows.
@@ -64,7 +81,13 @@ pub struct Fitted {
 }
 
 /// Fits facts into a budget, on a screen of `columns` columns. Without columns there are no rows.
-pub fn fit(core: &[Fact], evidence: &[Fact], budget: Budget, columns: usize) -> Fitted {
+pub fn fit(
+    core: &[Fact],
+    evidence: &[Fact],
+    budget: Budget,
+    columns: usize,
+    labels: Labels,
+) -> Fitted {
     if columns == 0 {
         return Fitted {
             elided: !core.is_empty() || !evidence.is_empty(),
@@ -76,7 +99,10 @@ pub fn fit(core: &[Fact], evidence: &[Fact], budget: Budget, columns: usize) -> 
     let mut lay = |fact: &Fact| {
         let (fact, cut) = clip(fact, budget.field_units);
         elided |= cut;
-        dialog::layout(&fact, width, Some(columns))
+        match labels {
+            Labels::Aligned => dialog::layout(&fact, width, Some(columns)),
+            Labels::Tight => dialog::layout_tight(&fact, columns),
+        }
     };
     let mut rows: Vec<Row> = Vec::new();
     for (index, fact) in (0..).zip(core) {
@@ -186,7 +212,13 @@ mod tests {
     }
 
     fn shape(core: &[usize], evidence: &[usize], rows: usize) -> (usize, usize, bool, bool) {
-        let fitted = fit(&facts(core), &facts(evidence), budget(rows), 80);
+        let fitted = fit(
+            &facts(core),
+            &facts(evidence),
+            budget(rows),
+            80,
+            Labels::Aligned,
+        );
         let shown = fitted
             .rows
             .iter()
@@ -225,20 +257,13 @@ mod tests {
         assert_eq!(clipped("ab\ncd", 2), ["ab…"]);
         assert_eq!(clipped("ab\u{202E}cd", 6), ["ab…"]);
         assert_eq!(clipped("ab\u{202E}cd", 11), ["ab<U+202E>c…"]);
-        assert!(
-            fit(
-                &[Fact::line("x", &"a".repeat(401))],
-                &[],
-                Budget::default(),
-                80
-            )
-            .elided
-        );
+        let long = [Fact::line("x", &"a".repeat(401))];
+        assert!(fit(&long, &[], Budget::default(), 80, Labels::Aligned).elided);
     }
 
     #[test]
     fn without_columns_nothing_is_shown_and_that_is_said() {
-        let fitted = fit(&facts(&[1]), &[], budget(24), 0);
+        let fitted = fit(&facts(&[1]), &[], budget(24), 0, Labels::Aligned);
         assert!(fitted.rows.is_empty() && fitted.elided);
     }
 
@@ -249,10 +274,11 @@ mod tests {
             evidence in proptest::collection::vec("(\\PC|.|\n){0,900}", 0..6),
             rows in 1_usize..40,
             columns in 1_usize..90,
+            labels in prop_oneof![Just(Labels::Aligned), Just(Labels::Tight)],
         ) {
             let core: Vec<Fact> = core.iter().map(|(label, text)| Fact::block(label, text)).collect();
             let evidence: Vec<Fact> = evidence.iter().map(|text| Fact::block("input", text)).collect();
-            let fitted = fit(&core, &evidence, budget(rows), columns);
+            let fitted = fit(&core, &evidence, budget(rows), columns, labels);
             prop_assert!(fitted.rows.len() <= rows.max(fitted.core_rows));
             for index in 0..core.len() {
                 prop_assert!(fitted.rows.iter().any(|row| row.part == Part::Core(index)));

@@ -8,11 +8,15 @@
 //! that stands where an option stands (see [`super::dialog`]).
 
 use super::dialog::{self, Fact};
+use super::fit::{self, Budget, Labels};
 use super::text;
 use crate::wire::{
     ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop,
     PromptPayload, UserSurface, proven_direction,
 };
+
+/// The answer that asks for everything.
+const SHOW_EVERYTHING: &str = "?";
 
 /// Most UTF-16 units of a pattern or a name in the label of an option. The facts above have it whole.
 const MAX_LABEL_UNITS: usize = 60;
@@ -139,6 +143,15 @@ pub struct Ask<'a> {
     pub waiting: usize,
 }
 
+/// How much of an ask is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// What a budget allows.
+    Within(Budget),
+    /// All of it.
+    Everything,
+}
+
 /// What a line of input is, as an answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
@@ -147,6 +160,8 @@ pub enum Answer {
     Chosen(Choice),
     /// It leads on: this question must be asked next.
     Next(Question),
+    /// It asks for everything that the budget left out.
+    ShowEverything,
     /// It is no answer: nothing is decided.
     NotAChoice(NotAChoice),
 }
@@ -268,27 +283,24 @@ impl Question {
         }
     }
 
-    /// The facts as rows of at most `columns` columns where given, core first.
-    pub fn lines(&self, columns: Option<usize>) -> Vec<String> {
-        let facts: Vec<&Fact> = self.core.iter().chain(&self.evidence).collect();
-        let width = dialog::label_width(facts.iter().copied());
-        facts
-            .iter()
-            .flat_map(|fact| dialog::layout(fact, width, columns))
-            .map(|row| row.text)
-            .collect()
-    }
-
-    /// The question as text, every line ended. Give `columns` where it goes to a terminal: what the terminal itself wraps
-    /// would reach the column where labels and options stand.
-    pub fn text(&self, columns: Option<usize>) -> String {
+    /// The question as text, every line ended: its facts within `budget`, or all of them, in rows of at most `columns` columns. What
+    /// a terminal wraps by itself would reach the column where labels and options stand.
+    pub fn text(&self, extent: Extent, columns: usize) -> String {
+        let budget = match extent {
+            Extent::Within(budget) => budget,
+            Extent::Everything => Budget::NONE,
+        };
+        let fitted = fit::fit(&self.core, &self.evidence, budget, columns, Labels::Aligned);
         let mut lines = vec![self.title.to_owned()];
-        lines.extend(self.lines(columns));
+        lines.extend(fitted.rows.into_iter().map(|row| row.laid.text));
         if self.waiting > 0 {
             lines.push(format!("waiting: {} more", self.waiting));
         }
         let options = (1_usize..).zip(&self.options);
         lines.extend(options.map(|(number, option)| format!("  {number}) {}", option.label)));
+        if fitted.elided {
+            lines.push(format!("  {SHOW_EVERYTHING}) Show everything"));
+        }
         lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
@@ -318,6 +330,9 @@ pub fn parse_choice(line: Option<&str>, question: &Question) -> Answer {
     };
     if line.is_empty() {
         return Answer::NotAChoice(NotAChoice::Blank);
+    }
+    if line == SHOW_EVERYTHING {
+        return Answer::ShowEverything;
     }
     match number(line).and_then(|number| number.checked_sub(1)) {
         Some(index) => question.choose(index),
@@ -455,7 +470,7 @@ mod tests {
     #[test]
     fn a_question_shows_facts_grants_and_numbered_options() {
         let question = decide(&payload(true), &[grant("path_read", "/d/*")]);
-        insta::assert_snapshot!(question.text(None), @r#"
+        insta::assert_snapshot!(question.text(Extent::Everything, 80), @r#"
         Permission Required (Subagent)
         subagent      : scout · session c-1
         tool          : read
@@ -471,7 +486,7 @@ mod tests {
           5) Yes, for this session: reading and writing "/d/*"
         "#);
         let scope = next(parse_choice(Some(" 5) "), &question));
-        insta::assert_snapshot!(scope.text(Some(40)), @r#"
+        insta::assert_snapshot!(scope.text(Extent::Everything, 80), @r#"
         Grant for whom?
           1) This subagent only (scout)
           2) The whole session, parent and all subagents: path "/d/*"
@@ -483,6 +498,27 @@ mod tests {
                 width: GrantWidth::Family,
             })
         );
+    }
+
+    #[test]
+    fn what_a_budget_leaves_out_is_one_answer_away() {
+        let mut ask = payload(true);
+        ask.evidence = vec![crate::wire::Evidence {
+            label: "input".to_owned(),
+            text: "line\n".repeat(50),
+            detail: None,
+        }];
+        let question = decide(&ask, &[]);
+        let within = question.text(Extent::Within(Budget::default()), 80);
+        assert!(
+            !within.contains("line") && within.contains("\n…\n"),
+            "{within}"
+        );
+        assert!(within.ends_with("  ?) Show everything\n"), "{within}");
+        assert_eq!(parse_choice(Some("?"), &question), Answer::ShowEverything);
+        let all = question.text(Extent::Everything, 80);
+        assert_eq!(all.matches("line\n").count(), 50);
+        assert!(!all.contains("?)") && !all.contains('…'), "{all}");
     }
 
     #[test]
@@ -591,7 +627,7 @@ mod tests {
         );
         let reason = next(parse_choice(Some("4"), &question));
         assert_eq!(
-            reason.text(None),
+            reason.text(Extent::Everything, 80),
             "Reason for the denial (empty for none):\n"
         );
         assert_eq!(

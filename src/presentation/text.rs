@@ -220,6 +220,26 @@ pub fn clip_point(text: &str, units: usize) -> Option<usize> {
     None
 }
 
+/// At most `columns` columns of visible text, the last of them `…` where something was cut.
+pub fn clip_columns(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::new();
+    let mut taken = 0;
+    for (cluster, wide) in clusters(text) {
+        if taken + wide + 1 > columns {
+            break;
+        }
+        shown.push_str(cluster);
+        taken += wide;
+    }
+    if columns > 0 {
+        shown.push(ELLIPSIS);
+    }
+    Cow::Owned(shown)
+}
+
 /// The place at or before `at` where visible `text` can be cut without cutting through one of our escapes.
 pub fn before_split_escape(text: &str, at: usize) -> usize {
     let before = text.get(..at).unwrap_or(text);
@@ -705,6 +725,21 @@ mod tests {
         assert_eq!(clip_utf16("a", 0), "…");
         assert_eq!(clip_utf16("", 0), "");
         assert_eq!(utf16_len("a😀b"), 4);
+    }
+
+    #[test]
+    fn a_clip_by_columns_fits() {
+        for (columns, shown) in [
+            (9, "a你b好c"),
+            (7, "a你b好c"),
+            (6, "a你b…"),
+            (5, "a你b…"),
+            (2, "a…"),
+            (1, "…"),
+            (0, ""),
+        ] {
+            assert_eq!(clip_columns("a你b好c", columns), shown, "{columns}");
+        }
     }
 
     #[test]

@@ -317,7 +317,7 @@ impl Dialog {
                 };
                 Vec::new()
             }
-            Answer::NotAChoice(_) => Vec::new(),
+            Answer::ShowEverything | Answer::NotAChoice(_) => Vec::new(),
         }
     }
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use super::{Answerer, PersonEvent, PersonEvents, Prompter, question};
 use crate::clock::{self, Moment};
-use crate::presentation::select::{Answer, NotAChoice, Question, parse_choice};
+use crate::presentation::fit::Budget;
+use crate::presentation::select::{Answer, Extent, NotAChoice, Question, parse_choice};
 use crate::serve::Shown;
 use crate::wire::{Digest, RequestId, UserSurface};
 
@@ -23,6 +24,9 @@ const TOO_SOON: Duration = Duration::from_millis(400);
 
 /// How long the end waits for the last words to be written.
 const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// Columns of a question that goes to something else than a terminal.
+const COLUMNS: usize = 80;
 
 /// Longest line that is read, in bytes.
 const MAX_LINE: u64 = 64 * 1024;
@@ -47,6 +51,8 @@ struct Shared {
     output: Sender<Output>,
     /// Width of the terminal that shows the questions; `None` where it is none.
     columns: Option<u16>,
+    /// How much of an ask is written at first.
+    budget: Budget,
     open: Option<Open>,
     /// Counts questions, so that a line is known to belong to one.
     count: u64,
@@ -76,6 +82,7 @@ impl SelectPrompter {
         input: Box<dyn BufRead + Send>,
         kind: Input,
         columns: Option<u16>,
+        budget: Budget,
         events: PersonEvents,
     ) -> std::io::Result<Self> {
         let (output, texts) = channel();
@@ -85,6 +92,7 @@ impl SelectPrompter {
         let shared = Arc::new(Mutex::new(Shared {
             output,
             columns,
+            budget,
             open: None,
             count: 0,
         }));
@@ -108,7 +116,8 @@ impl Prompter for SelectPrompter {
         let (_, question) = question(&shown);
         let mut shared = lock(&self.shared);
         let (id, digest) = (shown.request.id, shown.digest);
-        let number = shared.ask(id, digest, question);
+        let extent = Extent::Within(shared.budget);
+        let number = shared.ask(id, digest, question, extent);
         drop(shared);
         // The thread ends only with the input, and says so itself.
         let _told = self.asked.send(number);
@@ -134,14 +143,15 @@ fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
 }
 
 impl Shared {
-    fn ask(&mut self, id: RequestId, digest: Digest, question: Question) -> u64 {
+    fn ask(&mut self, id: RequestId, digest: Digest, question: Question, extent: Extent) -> u64 {
         self.count += 1;
         let prompt = if self.columns.is_some() {
             "Choose: "
         } else {
             ""
         };
-        let text = format!("\n{}{prompt}", question.text(self.columns.map(usize::from)));
+        let columns = self.columns.map_or(COLUMNS, usize::from);
+        let text = format!("\n{}{prompt}", question.text(extent, columns));
         self.open = Some(Open {
             id,
             digest,
@@ -237,6 +247,11 @@ impl Reader {
                     by,
                 });
             }
+            Answer::ShowEverything => {
+                let all = Extent::Everything;
+                let number = shared.ask(open.id, open.digest, open.question, all);
+                let _told = self.asked.send(number);
+            }
             Answer::Next(question) => self.again(&mut shared, open.id, open.digest, question),
             Answer::NotAChoice(why) => {
                 let hint = match why {
@@ -250,7 +265,8 @@ impl Reader {
     }
 
     fn again(&self, shared: &mut Shared, id: RequestId, digest: Digest, question: Question) {
-        let number = shared.ask(id, digest, question);
+        let extent = Extent::Within(shared.budget);
+        let number = shared.ask(id, digest, question, extent);
         let _told = self.asked.send(number);
     }
 }
@@ -314,9 +330,15 @@ mod tests {
         let screen = Screen::default();
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let input = Box::new(BufReader::new(Cursor::new(input.as_bytes().to_vec())));
-        let mut prompter =
-            SelectPrompter::start(Box::new(screen.clone()), input, Input::Stream, None, sender)
-                .unwrap();
+        let mut prompter = SelectPrompter::start(
+            Box::new(screen.clone()),
+            input,
+            Input::Stream,
+            None,
+            Budget::default(),
+            sender,
+        )
+        .unwrap();
         let mut events = Vec::new();
         for id in ids {
             prompter.show(shown(id));

@@ -3,7 +3,7 @@
 //! Content stands behind a bar that runs down the left edge; titles, options and hints stand left of it. Whatever content says, it
 //! never reaches the column where options begin.
 //!
-//! When rows run out, evidence gives way first, then the options move together into one row, and then only the first core facts are
+//! When rows run out, evidence gives way first, then labels and options move together, and then only the first core facts are
 //! shown: [`View::core`] tells so, and the dialog
 //! allows nothing before all of them were seen. Options and hint are never given up for content.
 //!
@@ -19,7 +19,7 @@ use super::app::{Dialog, Open, Presses, Step};
 use super::cells::{blank, put};
 use super::paint::{Frame, Place};
 use crate::presentation::dialog::Fact;
-use crate::presentation::fit::{self, Budget, Fitted, Part, Row};
+use crate::presentation::fit::{self, Budget, Fitted, Labels, Part, Row};
 use crate::presentation::highlight;
 use crate::presentation::text;
 
@@ -66,9 +66,12 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool) -> View {
         rows: 0,
         ..dialog.settings.budget
     };
-    let whole = fit::fit(core, evidence, nothing_but_core, inner);
     let fixed = |controls: &Controls| 2 + controls.lines.len();
+    let mut labels = Labels::Aligned;
+    let mut whole = fit::fit(core, evidence, nothing_but_core, inner, labels);
     if whole.core_rows + fixed(&controls) > rows {
+        labels = Labels::Tight;
+        whole = fit::fit(core, evidence, nothing_but_core, inner, labels);
         controls = Controls::new(dialog, open, columns, Room::Little);
     }
     let room = rows.saturating_sub(fixed(&controls));
@@ -78,7 +81,7 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool) -> View {
             rows: dialog.settings.budget.rows.min(room),
             ..dialog.settings.budget
         };
-        fit::fit(core, evidence, budget, inner)
+        fit::fit(core, evidence, budget, inner, labels)
     } else {
         cut(whole, room)
     };
@@ -112,11 +115,12 @@ fn above_rows(rows: usize) -> u16 {
     u16::try_from(rows).unwrap_or(u16::MAX)
 }
 
-/// The first rows of a core that does not fit, and the mark of the cut.
+/// The first rows of a core that does not fit, and the mark of the cut where that costs little; the hint has it in any case.
 fn cut(whole: Fitted, room: usize) -> Fitted {
     let mut rows = whole.rows;
-    rows.truncate(room.saturating_sub(1));
-    if room > 0 {
+    let marked = room > 3;
+    rows.truncate(room - usize::from(marked));
+    if marked {
         rows.push(fit::marker());
     }
     Fitted {
@@ -260,13 +264,10 @@ impl Controls {
     fn new(dialog: &Dialog, open: &Open, columns: usize, room: Room) -> Self {
         let (lines, cursor) = match (&open.step, room) {
             (Step::Decide { cursor, armed }, Room::Plenty) => {
-                let options = open.options.iter().map(|option| {
-                    (
-                        format!("{}  ", option.key),
-                        option.label.clone(),
-                        option.allows,
-                    )
-                });
+                let options = open
+                    .options
+                    .iter()
+                    .map(|option| (format!("{}  ", option.key), option.label.clone()));
                 (options_lines(options, *cursor, *armed, columns), None)
             }
             (Step::Decide { cursor, armed }, Room::Little) => (
@@ -277,18 +278,10 @@ impl Controls {
                 let options = question
                     .options
                     .iter()
-                    .map(|option| (String::new(), option.label.clone(), true));
+                    .map(|option| (String::new(), option.label.clone()));
                 let mut lines = options_lines(options, *cursor, None, columns);
                 if room == Room::Plenty {
                     lines.insert(0, Line::from(question.title).bold().yellow());
-                } else {
-                    // Both stay in sight; what they say in full stands in the facts.
-                    lines = question
-                        .options
-                        .iter()
-                        .zip(0..)
-                        .map(|(option, at)| option_line("", &option.label, at == *cursor, false))
-                        .collect();
                 }
                 (lines, None)
             }
@@ -308,25 +301,21 @@ impl Controls {
     }
 }
 
-/// Options below each other, each whole.
+/// Options below each other, a row each. A label that is cut there stands whole among the facts.
 fn options_lines(
-    options: impl Iterator<Item = (String, String, bool)>,
+    options: impl Iterator<Item = (String, String)>,
     cursor: usize,
     armed: Option<usize>,
     columns: usize,
 ) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    for (at, (key, label, _)) in (0..).zip(options) {
-        let indent = BAR_COLUMNS + key.len();
-        let mut rows = text::wrap(&label, columns.saturating_sub(indent)).into_iter();
-        let first = rows.next().unwrap_or_default();
-        lines.push(option_line(&key, &first, at == cursor, armed == Some(at)));
-        lines.extend(rows.map(|row| {
-            let line = Line::from(format!("{:indent$}{row}", ""));
-            if at == cursor { line.bold() } else { line }
-        }));
-    }
-    lines
+    (0..)
+        .zip(options)
+        .map(|(at, (key, label))| {
+            let room = columns.saturating_sub(BAR_COLUMNS + key.len());
+            let label = text::clip_columns(&label, room);
+            option_line(&key, &label, at == cursor, armed == Some(at))
+        })
+        .collect()
 }
 
 fn option_line(key: &str, label: &str, chosen: bool, armed: bool) -> Line<'static> {
@@ -409,7 +398,7 @@ fn hint(
         Step::Decide { .. } | Step::Scope { .. } | Step::Reason { .. } => None,
     };
     if fitted.elided && !matches!(open.step, Step::Reason { .. }) {
-        add("^O shows all");
+        add("… ^O shows all");
     }
     match &open.step {
         Step::Decide { .. } => {
@@ -455,3 +444,8 @@ fn hint(
         line.dim()
     }
 }
+
+#[cfg(test)]
+mod adversarial;
+#[cfg(test)]
+mod tests;

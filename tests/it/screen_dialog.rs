@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::screen::OnScreen;
-use crate::support::spool::{TestSpool, until};
+use crate::support::spool::{TestSpool, request, until};
 
 const ENTER: &str = "\r";
 const ESCAPE: &str = "\x1b";
@@ -184,9 +184,11 @@ fn render_5_the_terminal_is_given_back_at_every_end() {
         screen.signal(signal);
         assert_eq!(screen.exit_code(), 0, "{signal:?}");
         assert!(screen.is_cooked(), "{signal:?}");
-        let written = screen.written();
+        // No pastes, and a cursor again.
         for sequence in ["\x1b[?2004l", "\x1b[?25h"] {
-            assert!(written.contains(sequence), "{signal:?}");
+            until("the terminal's modes", || {
+                screen.written().contains(sequence)
+            });
         }
         child.end().unruled();
     }
@@ -229,4 +231,22 @@ fn keys_3_a_terminal_that_hangs_up_is_no_answer() {
     screen.await_question("make it");
     drop(screen);
     child.end().unruled();
+}
+
+#[test]
+fn the_picture_in_the_documentation_is_what_is_to_be_seen() {
+    let spool = TestSpool::new();
+    let screen = dialog(&spool);
+    let mut ask = request("perm-1", "main", "bash", "cd srv && sudo make deploy");
+    ask["payload"]["request"]["matchedPattern"] = "make *".into();
+    ask["payload"]["annotations"] =
+        json!([{"source": "risk", "text": "changes the production host"}]);
+    ask["sessionApproval"] = json!({"grants": [{"surface": "bash", "pattern": "make deploy*"}]});
+    spool.put_request("main", &ask);
+    screen.await_question("make deploy");
+    screen.assert_picture(
+        "dialog",
+        "Permission Required",
+        "The dialog: who asks, what would run, and four answers",
+    );
 }

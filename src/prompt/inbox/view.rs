@@ -364,30 +364,12 @@ impl Columns {
             if row.len() > mark.len() {
                 row.push(' ');
             }
-            let cut = cut(shown, columns);
+            let cut = text::clip_columns(shown, columns);
             row.push_str(&cut);
             row.extend(std::iter::repeat_n(' ', columns - text::width(&cut)));
         }
         Line::from(row)
     }
-}
-
-/// At most so many columns of visible text, with `…` where something was cut.
-fn cut(shown: &str, columns: usize) -> String {
-    if text::width(shown) <= columns {
-        return shown.to_owned();
-    }
-    let mut kept = String::new();
-    let mut taken = 1;
-    for (cluster, wide) in text::clusters(shown) {
-        taken += wide;
-        if taken > columns {
-            break;
-        }
-        kept.push_str(cluster);
-    }
-    kept.push(text::ELLIPSIS);
-    kept
 }
 
 fn of_ask(ask: &ListedAsk, now: Moment) -> [String; 6] {
@@ -427,7 +409,7 @@ fn resolved(inbox: &Inbox, resolution: &Resolution, columns: usize) -> Line<'sta
         Span::from(time).dim(),
         Span::styled(outcome, style),
         Span::raw(if room > 1 {
-            cut(&rest, room)
+            text::clip_columns(&rest, room).into_owned()
         } else {
             String::new()
         }),
@@ -435,7 +417,7 @@ fn resolved(inbox: &Inbox, resolution: &Resolution, columns: usize) -> Line<'sta
 }
 
 fn padded(shown: &str, columns: usize) -> String {
-    let mut cut = cut(shown, columns);
+    let mut cut = text::clip_columns(shown, columns).into_owned();
     cut.extend(std::iter::repeat_n(' ', columns - text::width(&cut)));
     cut
 }
@@ -499,7 +481,7 @@ fn header(cells: &mut Buffer, words: &[String]) {
     }
     let room = columns.saturating_sub(text::width(&right) + 1);
     let left = if room >= 12 {
-        cut(left, room)
+        text::clip_columns(left, room).into_owned()
     } else {
         String::new()
     };
@@ -514,7 +496,7 @@ fn footer(cells: &mut Buffer, y: u16, words: Vec<String>) {
     let mut shown = String::new();
     for word in words {
         if shown.is_empty() {
-            shown = cut(&word, columns);
+            shown = text::clip_columns(&word, columns).into_owned();
         } else if text::width(&shown) + 3 + text::width(&word) <= columns {
             shown.push_str(" · ");
             shown.push_str(&word);

@@ -2,6 +2,7 @@
 
 pub(crate) mod fixtures;
 pub(crate) mod hostile;
+pub(crate) mod picture;
 pub(crate) mod processes;
 pub(crate) mod rust;
 pub(crate) mod schema;

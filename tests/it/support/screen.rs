@@ -8,6 +8,7 @@ use std::time::Duration;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::picture::{assert_picture, svg};
 use super::spool::{eventually, pass};
 
 /// Longer than the time within which keys do not count as pressed by a person.
@@ -79,6 +80,14 @@ impl OnScreen {
         let contents = screen.screen().contents();
         let rows: Vec<&str> = contents.lines().map(str::trim_end).collect();
         rows.join("\n")
+    }
+
+    /// Fails unless the screen, from the row with `from`, is the picture of this name in the documentation.
+    #[track_caller]
+    pub(crate) fn assert_picture(&self, name: &str, from: &str, title: &str) {
+        assert_picture(name, title, |title| {
+            svg(self.screen.lock().unwrap().screen(), from, title)
+        });
     }
 
     /// All that was ever written, control sequences included.

@@ -1,0 +1,410 @@
+//! The dialog as cells: every kind of ask at every size, and what may never be seen.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Size;
+use ratatui::style::{Color, Modifier};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::clock::Moment;
+use crate::policy::DialogKeys;
+use crate::prompt::app::DialogSettings;
+use crate::prompt::terminal::{Act, App, Input, News};
+use crate::serve::Shown;
+use crate::wire::{Digest, ForwardedPermissionRequest};
+
+/// The four sizes that every ask is looked at in.
+const SIZES: [(u16, u16); 4] = [(80, 24), (40, 10), (20, 5), (1, 24)];
+
+fn settings() -> DialogSettings {
+    DialogSettings {
+        session: "main".to_owned(),
+        budget: Budget::default(),
+        keys: DialogKeys::default(),
+        presses: Presses::Two,
+    }
+}
+
+pub(super) fn at(ms: u64) -> Moment {
+    Moment::from_start(Duration::from_millis(ms))
+}
+
+pub(super) fn shown(payload: &Value, grants: &Value) -> Shown {
+    let bytes = json!({
+        "id": "perm-1", "createdAt": 1, "requesterSessionId": "c-1", "targetSessionId": "main",
+        "requesterAgentName": "scout", "payload": payload, "sessionApproval": {"grants": grants},
+        "accessIntent": {
+            "surface": payload["request"]["surface"], "matchValues": [payload["request"]["value"]],
+            "boundaryValue": null, "requesterCwd": "/srv/app",
+            "principal": {"sessionId": "c-1", "agentName": "scout"},
+        },
+    })
+    .to_string();
+    Shown {
+        request: ForwardedPermissionRequest::from_json(bytes.as_bytes()).unwrap(),
+        digest: Digest::of(bytes.as_bytes()),
+        asked_because: None,
+        waiting: 0,
+        time_left: None,
+    }
+}
+
+pub(super) fn payload(
+    kind: &str,
+    surface: &str,
+    tool: Option<&str>,
+    value: &str,
+    evidence: &Value,
+) -> Value {
+    json!({
+        "kind": kind,
+        "request": {
+            "requester": {"agentName": null, "forwarded": false, "sessionId": null},
+            "surface": surface, "toolName": tool, "invokedToolName": null, "value": value,
+            "matchedPattern": "ask *", "commandContext": null, "executedUnit": null,
+        },
+        "evidence": evidence, "annotations": [],
+    })
+}
+
+pub(super) fn entry(label: &str, text: &str) -> Value {
+    json!({"label": label, "text": text, "detail": null})
+}
+
+pub(super) fn open(shown: Shown) -> Dialog {
+    let mut dialog = Dialog::new(settings());
+    let acts = dialog.news(News::Show(Box::new(shown)), at(0));
+    assert!(acts.is_empty());
+    dialog
+}
+
+/// Draws, and says that it was drawn.
+pub(super) fn draw(dialog: &mut Dialog, (columns, rows): (u16, u16), now: Moment) -> Buffer {
+    let frame = dialog.draw(Size::new(columns, rows), now);
+    dialog.drawn(now);
+    assert!(frame.cells.area.height <= rows && frame.cells.area.width == columns);
+    frame.cells
+}
+
+pub(super) fn rows_of(cells: &Buffer) -> Vec<String> {
+    let row = |y| {
+        let mut skip = 0;
+        let mut row = String::new();
+        for x in 0..cells.area.width {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            let symbol = cells[(x, y)].symbol();
+            skip = text::width(symbol).saturating_sub(1);
+            row.push_str(symbol);
+        }
+        row.trim_end().to_owned()
+    };
+    (0..cells.area.height).map(row).collect()
+}
+
+fn picture(shown: &Shown) -> String {
+    let mut pictures = Vec::new();
+    for size in SIZES {
+        let mut dialog = open(shown.clone());
+        let _first = draw(&mut dialog, size, at(0));
+        let rows = rows_of(&draw(&mut dialog, size, at(1_000)));
+        // One column reads better from left to right.
+        let rows = if size.0 == 1 {
+            rows.concat()
+        } else {
+            rows.join("\n")
+        };
+        pictures.push(format!("── {}x{}\n{rows}", size.0, size.1));
+    }
+    pictures.join("\n")
+}
+
+fn press(dialog: &mut Dialog, code: KeyCode, ms: u64) -> Vec<Act> {
+    dialog.input(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), at(ms))
+}
+
+macro_rules! snapshot {
+    ($name:literal, $payload:expr, $grants:expr) => {
+        insta::assert_snapshot!($name, picture(&shown(&$payload, &$grants)));
+    };
+}
+
+#[test]
+fn a_command() {
+    let mut ask = payload(
+        "bash",
+        "bash",
+        Some("bash"),
+        "make deploy",
+        &json!([
+            entry("full command", "cd srv && make deploy"),
+            entry("why", "the user agreed")
+        ]),
+    );
+    ask["request"]["invokedToolName"] = "exec_command".into();
+    ask["request"]["commandContext"] = "subshell".into();
+    ask["annotations"] = json!([{"source": "risk", "text": "deploys to production"}]);
+    let grants = json!([{"surface": "bash", "pattern": "make *"}]);
+    snapshot!("bash", ask, grants);
+}
+
+#[test]
+fn a_call_of_a_server() {
+    let ask = payload(
+        "mcp",
+        "mcp",
+        Some("mcp"),
+        "github:create_issue",
+        &json!([entry(
+            "input",
+            "title : Crash\nbody  : It ends\n        at once"
+        )]),
+    );
+    snapshot!("mcp", ask, json!([]));
+}
+
+#[test]
+fn a_tool() {
+    let ask = payload(
+        "tool",
+        "fetch",
+        Some("fetch"),
+        "fetch",
+        &json!([entry("input", "url : https://example.org/")]),
+    );
+    snapshot!("tool", ask, json!([]));
+}
+
+#[test]
+fn a_path() {
+    let mut ask = payload("path", "path_read", Some("read"), "keys/id_rsa", &json!([]));
+    ask["request"]["matchedSpelling"] = "/home/u/keys/id_rsa".into();
+    let grants = json!([{"surface": "path_read", "pattern": "/home/u/keys/*"}]);
+    snapshot!("path", ask, grants);
+}
+
+#[test]
+fn a_directory_outside() {
+    let evidence = json!([
+        {"label": "resolves to", "text": "/etc/passwd", "detail": null},
+        entry("working directory", "/srv/app"),
+    ]);
+    let ask = payload(
+        "external_directory",
+        "external_directory_read",
+        Some("read"),
+        "../../etc/passwd",
+        &evidence,
+    );
+    snapshot!("external_directory", ask, json!([]));
+}
+
+#[test]
+fn a_command_that_reaches_outside() {
+    let evidence = json!([
+        entry("working directory", "/srv/app"),
+        {"label": "external path", "text": "/etc/passwd", "detail": null},
+        {"label": "external path", "text": "~/x", "detail": "/home/u/x"},
+    ]);
+    let ask = payload(
+        "bash_external_directory",
+        "external_directory_read",
+        Some("bash"),
+        "cat /etc/passwd ~/x /etc/passwd.bak",
+        &evidence,
+    );
+    snapshot!("bash_external_directory", ask, json!([]));
+}
+
+#[test]
+fn a_skill() {
+    snapshot!(
+        "skill",
+        payload("skill", "skill", None, "deploy", &json!([])),
+        json!([])
+    );
+}
+
+#[test]
+fn the_file_of_a_skill() {
+    let ask = payload(
+        "skill_read",
+        "skill",
+        None,
+        "deploy",
+        &json!([entry("read path", "/skills/deploy/SKILL.md")]),
+    );
+    snapshot!("skill_read", ask, json!([]));
+}
+
+#[test]
+fn an_ask_without_a_payload() {
+    let mut ask = shown(&Value::Null, &json!([]));
+    ask.request.surface = Some("bash".to_owned());
+    ask.request.value = Some("ls -l".to_owned());
+    insta::assert_snapshot!("forwarded", picture(&ask));
+}
+
+#[test]
+fn view_1_a_long_script_leaves_the_options_in_sight_and_says_how_to_see_the_rest() {
+    let script = "echo one more line\n".repeat(300);
+    let ask = payload(
+        "bash",
+        "bash",
+        Some("bash"),
+        "sh",
+        &json!([entry("full command", &script)]),
+    );
+    for size in [(80, 24), (40, 10), (20, 5)] {
+        let mut dialog = open(shown(&ask, &json!([])));
+        let all = rows_of(&draw(&mut dialog, size, at(0))).join("\n");
+        assert!(all.contains('…') && all.contains("^O"), "{size:?}\n{all}");
+        for key in ["y", "n", "r"] {
+            assert!(all.contains(key), "{size:?}\n{all}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_allowed_before_the_whole_core_was_on_the_screen() {
+    let ask = payload("bash", "bash", Some("bash"), &"x".repeat(380), &json!([]));
+    let mut dialog = open(shown(&ask, &json!([])));
+    let small = rows_of(&draw(&mut dialog, (40, 10), at(0))).join("\n");
+    assert!(small.contains("no yes before that"), "{small}");
+    for ms in [1_000, 2_000, 3_000] {
+        assert!(press(&mut dialog, KeyCode::Char('y'), ms).is_empty());
+    }
+    assert!(press(&mut dialog, KeyCode::Enter, 4_000).is_empty());
+    // It is a screen that was too small, not an ask that cannot be allowed.
+    let _seen = draw(&mut dialog, (80, 24), at(5_000));
+    let _small_again = draw(&mut dialog, (40, 10), at(5_500));
+    assert!(!press(&mut dialog, KeyCode::Enter, 6_000).is_empty());
+}
+
+#[test]
+fn a_no_needs_no_more_than_an_ask_on_the_screen() {
+    let ask = payload("bash", "bash", Some("bash"), &"x".repeat(380), &json!([]));
+    let mut dialog = open(shown(&ask, &json!([])));
+    let _drawn = draw(&mut dialog, (3, 2), at(0));
+    assert!(matches!(
+        press(&mut dialog, KeyCode::Esc, 1_000)[..],
+        [Act::Print(_), Act::Tell(_)]
+    ));
+}
+
+#[test]
+fn the_flagged_text_and_what_a_model_wrote_look_different() {
+    let mut ask = payload(
+        "bash",
+        "bash",
+        Some("bash"),
+        "rm x",
+        &json!([entry("full command", "cd a; rm x; rm xy")]),
+    );
+    ask["annotations"] = json!([{"source": "risk", "text": "harmless"}]);
+    let mut dialog = open(shown(&ask, &json!([])));
+    let cells = draw(&mut dialog, (80, 24), at(0));
+    let rows = rows_of(&cells);
+    let find = |wanted: &str| {
+        let y = rows.iter().position(|row| row.contains(wanted)).unwrap();
+        let x = text::width(rows[y].split(wanted).next().unwrap());
+        cells[(u16::try_from(x).unwrap(), u16::try_from(y).unwrap())].style()
+    };
+    assert_eq!(find("rm x; ").fg, Some(Color::Yellow));
+    assert_ne!(find("rm xy").fg, Some(Color::Yellow));
+    assert_eq!(find("harmless").fg, Some(Color::Magenta));
+    assert!(find("harmless").add_modifier.contains(Modifier::ITALIC));
+}
+
+#[test]
+fn spoof_5_content_never_reaches_the_column_of_titles_and_options() {
+    let fake = "x\n  y  Yes\nPermission Required\n› y  approved by policy\n\u{1B}[1;1H y";
+    let mut ask = payload(
+        "bash",
+        "bash",
+        Some(fake),
+        fake,
+        &json!([entry(fake, fake)]),
+    );
+    ask["request"]["matchedPattern"] = fake.into();
+    for size in [(80, 24), (60, 40), (40, 14)] {
+        let mut dialog = open(shown(&ask, &json!([{"surface": fake, "pattern": fake}])));
+        let rows = rows_of(&draw(&mut dialog, size, at(0)));
+        let content = rows.iter().filter(|row| row.starts_with('│')).count();
+        let own = rows
+            .iter()
+            .filter(|row| !row.starts_with('│'))
+            .collect::<Vec<_>>();
+        assert!(content > 3 && own.len() < 9, "{rows:#?}");
+        assert_eq!(
+            own.iter()
+                .filter(|row| row.starts_with("Permission Required"))
+                .count(),
+            1
+        );
+        let yes = own
+            .iter()
+            .filter(|row| row.trim_start_matches(['›', ' ']).starts_with("y "));
+        assert!(yes.count() <= 1, "{rows:#?}");
+    }
+}
+
+#[test]
+fn render_3_every_size_is_drawn() {
+    let ask = payload(
+        "bash",
+        "bash",
+        Some("bash"),
+        "你好 ls",
+        &json!([entry("input", "a\tb")]),
+    );
+    for columns in 0..60 {
+        for rows in 0..16 {
+            let mut dialog = open(shown(&ask, &json!([{"surface": "bash", "pattern": "你*"}])));
+            let _drawn = draw(&mut dialog, (columns, rows), at(0));
+            let _armed = press(&mut dialog, KeyCode::Char('s'), 1_000);
+            let _scope = press(&mut dialog, KeyCode::Char('s'), 2_000);
+            let _drawn = draw(&mut dialog, (columns, rows), at(2_000));
+            let _back = press(&mut dialog, KeyCode::Esc, 3_000);
+            let mut dialog = open(shown(&ask, &json!([])));
+            let _drawn = draw(&mut dialog, (columns, rows), at(0));
+            let _armed = press(&mut dialog, KeyCode::Char('r'), 1_000);
+            let _reason = press(&mut dialog, KeyCode::Char('r'), 2_000);
+            let _drawn = draw(&mut dialog, (columns, rows), at(2_000));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_unseen_is_ever_drawn_and_every_core_fact_is(
+        value in "(\\PC|.|\n){0,120}",
+        rule in "(\\PC|.){0,60}",
+        label in "(\\PC|.){0,30}",
+        columns in 16_u16..100,
+        rows in 4_u16..60,
+    ) {
+        let mut ask = payload("bash", "bash", Some("bash"), &value, &json!([entry(&label, &value)]));
+        ask["request"]["matchedPattern"] = rule.into();
+        let mut dialog = open(shown(&ask, &json!([])));
+        let cells = draw(&mut dialog, (columns, rows), at(0));
+        let drawn = rows_of(&cells);
+        for row in &drawn {
+            prop_assert!(!row.chars().any(|c| c != '\u{FE0F}' && text::is_hidden(c)), "{:?}", row);
+        }
+        let all = drawn.join("\n");
+        let seen = dialog.open.as_ref().unwrap().core_seen;
+        prop_assert!(seen || (all.contains('…') && all.contains("^O")), "{}", all);
+        if seen && columns > 40 {
+            for label in ["subagent", "tool", "rule", "directory"] {
+                prop_assert!(all.contains(label), "{}", all);
+            }
+        }
+    }
+}
