@@ -1,16 +1,18 @@
 //! The inbox on a real terminal: a list, one review at a time, and which keys decide.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::processes::Child;
 use crate::support::screen::OnScreen;
-use crate::support::spool::TestSpool;
+use crate::support::spool::{TestSpool, age, request};
 
 const ENTER: &str = "\r";
 const ESCAPE: &str = "\x1b";
+const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";
 const PAGE_DOWN: &str = "\x1b[6~";
 const CTRL_A: &str = "\x01";
@@ -251,3 +253,42 @@ fn without_a_terminal_the_inbox_is_refused() {
         running.stderr()
     );
 }
+
+#[test]
+fn the_pictures_in_the_documentation_are_what_is_to_be_seen() {
+    let spool = TestSpool::new();
+    let asks = [
+        ("perm-1", "write", "src/main.rs", "scout", 250),
+        ("perm-2", "bash", "make deploy", "builder", 130),
+        ("perm-3", "bash", "git push origin main", "scout", 70),
+    ];
+    for (id, surface, value, agent, seconds) in asks {
+        let mut ask = request(id, "main", surface, value);
+        ask["requesterAgentName"] = agent.into();
+        if surface == "write" {
+            ask["payload"]["kind"] = "path".into();
+            ask["payload"]["evidence"] = json!([{"label": "diff", "detail": null, "text": DIFF}]);
+        }
+        spool.put_request("main", &ask);
+        age(
+            &spool.request_path("main", id),
+            Duration::from_secs(seconds),
+        );
+    }
+    let mut screen = inbox_of_size(&spool, None, 80, 18);
+    screen.await_question("3 waiting");
+    // The oldest stands first, whichever was read first.
+    screen.press(UP);
+    screen.press(UP);
+    screen.await_question("› 4m");
+    screen.await_question("Enter reviews");
+    screen.assert_picture("inbox", "inbox of", "The inbox: what waits, and since when");
+    review(&mut screen, "src/main.rs");
+    screen.assert_picture(
+        "review",
+        "review of",
+        "A review: the facts of an ask, and its whole change",
+    );
+}
+
+const DIFF: &str = "--- a/src/main.rs\n+++ b/src/main.rs\n@@ -1,4 +1,5 @@\n fn main() {\n-    run();\n+    let config = Config::read();\n+    run(&config);\n     println!(\"done\");\n }";

@@ -35,7 +35,7 @@ const MAX_NAME_UNITS: usize = 200;
 /// What the list shows at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
-    /// What waits, in order of arrival.
+    /// What waits, the oldest first.
     pub asks: Vec<ListedAsk>,
     /// What was settled lately, the last one first.
     pub resolutions: Vec<Resolution>,
@@ -228,21 +228,28 @@ impl State {
         }
         let payload = request.projection();
         let name = |name: &str| text::clip_utf16(name, MAX_NAME_UNITS).into_owned();
-        inbox.items.push(Item {
-            ask: ListedAsk {
-                id: request.id.clone(),
-                digest: ask.digest,
-                agent: name(request.agent_name().unwrap_or_default()),
-                session: name(&request.requester_session_id),
-                kind: payload.kind,
-                since: now,
-                age_then: self.files.age(now, ask.stamp),
-                state: ListedState::Waiting,
+        let listed = ListedAsk {
+            id: request.id.clone(),
+            digest: ask.digest,
+            agent: name(request.agent_name().unwrap_or_default()),
+            session: name(&request.requester_session_id),
+            kind: payload.kind,
+            since: now,
+            age_then: self.files.age(now, ask.stamp),
+            state: ListedState::Waiting,
+        };
+        let younger = |item: &Item| item.ask.age(now) < listed.age(now);
+        let place = inbox.items.iter().position(younger);
+        let place = place.unwrap_or(inbox.items.len());
+        inbox.items.insert(
+            place,
+            Item {
+                ask: listed,
+                fate: None,
+                ending: None,
+                given_back: false,
             },
-            fate: None,
-            ending: None,
-            given_back: false,
-        });
+        );
         effects.push(Effect::Log(
             Self::prompt_entry("permission_request.waiting", request)
                 .with_facts(review_line::payload_facts(&payload)),
