@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | 0 | [`wire`], [`policy`], [`presentation`] | values and rules: no I/O, no clock, no runtime |
 //! | 1 | [`spool`], [`audit`], [`process`], [`clock`] | the machine: files, locks, watches, processes, time |
-//! | 2 | [`ask`], [`serve`], [`prompt`] | the two sides and the person |
+//! | 2 | [`ask`], [`serve`], [`prompt`], [`program`] | the two sides, the person, and the operator's programs |
 //! | 3 | `cli` | arguments, environment, output |
 //!
 //! # Invariants
@@ -40,6 +40,7 @@ pub mod clock;
 pub mod policy;
 pub mod presentation;
 pub mod process;
+pub mod program;
 pub mod prompt;
 pub mod serve;
 pub mod spool;

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::LazyLock;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 
 use crate::wire::ProcessMark;
 
@@ -71,6 +71,30 @@ pub fn exists(pid: u32) -> Life {
         Ok(()) | Err(Errno::PERM) => Life::Alive,
         Err(Errno::SRCH) => Life::Dead,
         Err(_) => Life::Unknown,
+    }
+}
+
+/// How a group of processes is told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// So that it can put things in order first: SIGTERM.
+    Asked,
+    /// At once: SIGKILL.
+    Forced,
+}
+
+/// Tells every process of the group that `leader` leads to end. A group without a process is none; one that belongs to
+/// another user is left alone.
+pub fn end_group(leader: u32, ending: Ending) {
+    // Zero and one would address this process's own group, or everything.
+    let leader = i32::try_from(leader).ok().filter(|leader| *leader > 1);
+    let signal = match ending {
+        Ending::Asked => Signal::TERM,
+        Ending::Forced => Signal::KILL,
+    };
+    if let Some(group) = leader.and_then(Pid::from_raw) {
+        // It has ended already, or may not be ended: nothing is left to do in either case.
+        let _told = kill_process_group(group, signal);
     }
 }
 

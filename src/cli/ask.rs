@@ -12,7 +12,7 @@ use super::env::Env;
 use super::exit::Exit;
 use super::output::{self, Out};
 use super::place::Place;
-use super::{Hinted, PlaceArgs, role};
+use super::{Hinted, PlaceArgs, input, role};
 use crate::ask::{
     Abandonment, Answer, Ask, Outcome, PlainAsk, Requester, Settings, Spellings, intent_of,
     unaddressed,
@@ -40,9 +40,12 @@ pub(super) struct Args {
     /// Kind of the gate [default: what the surface says]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// The command, path, target or name that is asked for
-    #[arg(long, value_name = "TEXT", required_unless_present = "payload")]
+    /// The command, path, target or name that is asked for [default: what the input states]
+    #[arg(long, value_name = "TEXT", required_unless_present_any = ["payload", "input"])]
     value: Option<String>,
+    /// The tool's own input, of which evidence is made: JSON, @FILE, or - for stdin
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
     /// What helps to decide: LABEL=TEXT, or LABEL=@FILE
     #[arg(long, value_name = "LABEL=TEXT")]
     evidence: Vec<String>,
@@ -56,7 +59,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
     /// A complete payload as JSON, instead of --value and --evidence; `-` reads stdin
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["value", "evidence", "kind"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["value", "input", "evidence", "kind"])]
     payload: Option<PathBuf>,
     /// The session that is asked [env: ASKRELAY_PARENT_SESSION]
     #[arg(long, value_name = "ID")]
@@ -98,7 +101,9 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         .or_else(|| env.text(super::env::AGENT))
         .unwrap_or_else(|| "unknown".to_owned());
     let json = args.json;
-    let prepared = prepare(env, &config, args, &own.id, &agent)?;
+    let Some(prepared) = prepare(env, &config, args, &own.id, &agent, &log)? else {
+        return Ok(interrupted("nothing was asked"));
+    };
     let payload = prepared.ask.payload.clone();
     let lineage = role::lineage(env);
     let target = role::asked(
@@ -139,10 +144,14 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         },
     };
     let Some(answer) = answer else {
-        output::say("interrupted; the request was withdrawn");
-        return Ok(Exit::Interrupted);
+        return Ok(interrupted("the request was withdrawn"));
     };
     report(&answer, &payload, &agent, json)
+}
+
+fn interrupted(what_follows: &str) -> Exit {
+    output::say(&format!("interrupted; {what_follows}"));
+    Exit::Interrupted
 }
 
 /// A parent that serves nobody cannot answer, but a session above it may: the nearest one that is being served.
@@ -172,17 +181,22 @@ struct Prepared {
     generation: Generation,
 }
 
+/// The ask with everything that belongs to it; `None` where a signal came first.
 fn prepare(
     env: &Env,
     config: &Config,
     args: Args,
     own_id: &str,
     agent: &str,
-) -> anyhow::Result<Prepared> {
+    log: &ReviewLog,
+) -> anyhow::Result<Option<Prepared>> {
     let cwd = env.cwd().cloned().unwrap_or_default();
     let mut payload = match &args.payload {
         Some(path) => read_payload(path)?,
-        None => plain(&args)?.payload(),
+        None => match plain(env, config, &args, log)? {
+            Some(plain) => plain.payload(),
+            None => return Ok(None),
+        },
     };
     let lineage = role::lineage(env);
     if !lineage.is_empty() {
@@ -255,14 +269,20 @@ fn prepare(
     } else {
         config.peer_generation
     };
-    Ok(Prepared {
+    Ok(Some(Prepared {
         ask,
         session: args.session,
         generation,
-    })
+    }))
 }
 
-fn plain(args: &Args) -> anyhow::Result<PlainAsk> {
+/// The ask in plain words; `None` where a signal came first.
+fn plain(
+    env: &Env,
+    config: &Config,
+    args: &Args,
+    log: &ReviewLog,
+) -> anyhow::Result<Option<PlainAsk>> {
     let kind = match &args.kind {
         None => None,
         Some(name) => Some(PayloadKind::from_name(name).ok_or_else(|| {
@@ -272,17 +292,32 @@ fn plain(args: &Args) -> anyhow::Result<PlainAsk> {
             )
         })?),
     };
-    Ok(PlainAsk {
+    let mut plain = PlainAsk {
         tool: args.tool.clone(),
         surface: args.surface.clone().unwrap_or_else(|| args.tool.clone()),
         kind,
         value: args.value.clone().unwrap_or_default(),
-        evidence: args
-            .evidence
-            .iter()
-            .map(|text| parse_evidence(text))
-            .collect::<anyhow::Result<_>>()?,
-    })
+        evidence: Vec::new(),
+    };
+    let given = args
+        .evidence
+        .iter()
+        .map(|text| parse_evidence(text))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(argument) = &args.input {
+        let input = input::read(argument)?;
+        if args.value.is_none() {
+            input::take_value(&mut plain, &input)?;
+        }
+        plain.evidence = input::evidence(env, &plain, &input);
+        let added = input::added(env, config, log, &plain.tool, &input);
+        match unless_interrupted(added)? {
+            Some(added) => plain.evidence.extend(added),
+            None => return Ok(None),
+        }
+    }
+    plain.evidence.extend(given);
+    Ok(Some(plain))
 }
 
 fn read_payload(path: &Path) -> anyhow::Result<PromptPayload> {
@@ -305,7 +340,7 @@ fn read_payload(path: &Path) -> anyhow::Result<PromptPayload> {
     })
 }
 
-fn read_text_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub(super) fn read_text_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     match read_operator_file(path, MAX_REQUEST_BYTES)? {
         OperatorFile::Content(bytes) => Ok(bytes),
         OperatorFile::Missing => Err(Hinted::usage(
@@ -388,12 +423,17 @@ fn wait(
         }
     };
     let requester = Requester::new(spool, settings, watch, std::sync::Arc::clone(log));
+    unless_interrupted(requester.ask(ask))
+}
+
+/// Waits for the end of something; `None` where a signal came first.
+fn unless_interrupted<T>(future: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
     super::runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         Ok(tokio::select! {
-            answer = requester.ask(ask) => Some(answer),
+            ended = future => Some(ended),
             _ = interrupt.recv() => None,
             _ = terminate.recv() => None,
             _ = hangup.recv() => None,

@@ -90,6 +90,13 @@ impl Env {
         Some(value.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
     }
 
+    /// Value of a variable as it is, for a program that inherits it.
+    pub(super) fn variable(&self, name: &str) -> Option<OsString> {
+        self.variables
+            .get(OsString::from(name).as_os_str())
+            .cloned()
+    }
+
     fn path(&self, name: &str) -> Option<PathBuf> {
         self.variables
             .get(OsString::from(name).as_os_str())

@@ -11,6 +11,7 @@ mod ask;
 mod demo;
 mod env;
 mod exit;
+mod input;
 mod launch;
 mod ls;
 mod output;

@@ -16,11 +16,12 @@ use crate::audit::ReviewLog;
 use crate::clock;
 use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
+use crate::program::Executable;
 use crate::prompt::{
     Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
-use crate::serve::{Mode, Parent, Server, Settings};
+use crate::serve::{Annotators, Mode, Parent, Server, Settings};
 use crate::spool::{Missing, Spool, Watch};
 use crate::wire::{Generation, SessionId};
 
@@ -104,7 +105,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     );
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
-    let settings = settings(&place, &loaded, session, agent, mode, parent)?;
+    let settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
     let greeting = greeting(&settings, &place_of_session);
     super::runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -272,6 +273,7 @@ fn parent(
 }
 
 fn settings(
+    env: &Env,
     place: &Place<'_>,
     loaded: &Loaded,
     session: SessionId,
@@ -280,7 +282,13 @@ fn settings(
     parent: Option<Parent>,
 ) -> anyhow::Result<Settings> {
     let home = place.home();
+    let mut annotators = Annotators::default();
+    for (name, program) in &loaded.config.annotators {
+        let executable = Executable::new(program, |name| env.variable(name));
+        annotators.register(name, executable.timeout(), executable);
+    }
     Ok(Settings {
+        annotators: annotators.chain(&loaded.config.annotator_chain),
         session,
         agent,
         mode,

@@ -144,14 +144,6 @@ impl Config {
                 "authorizerChain",
                 self.authorizer_chain != default.authorizer_chain,
             ),
-            (
-                "annotatorChain",
-                self.annotator_chain != default.annotator_chain,
-            ),
-            (
-                "evidenceFormatters",
-                self.evidence_formatters != default.evidence_formatters,
-            ),
             ("shellTools", self.shell_tools != default.shell_tools),
             (
                 "piInfrastructureReadPaths",

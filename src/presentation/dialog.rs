@@ -21,7 +21,7 @@ const MAX_LABEL_COLUMNS: usize = 20;
 /// Label of what a model wrote.
 pub(super) const MODEL_LABEL: &str = "model note";
 
-/// Labels that our gates and the peer's give to evidence. Any other label is the asker's own wording.
+/// Labels that gates give to evidence, beside those of the formatters. Any other label is the asker's own wording.
 const GATE_LABELS: [&str; 7] = [
     "full command",
     "input",
@@ -355,7 +355,7 @@ pub(super) fn name(untrusted: &str) -> Cow<'_, str> {
 
 /// Whether evidence has this label from a gate, and not from the asker.
 pub(super) fn is_gate_label(label: &str) -> bool {
-    GATE_LABELS.contains(&label)
+    GATE_LABELS.contains(&label) || super::evidence::LABELS.contains(&label)
 }
 
 /// A label that is not one of the gates' is quoted: it is the asker's wording and must not pass for a fact of ours.

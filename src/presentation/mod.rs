@@ -11,6 +11,7 @@
 
 pub mod denial;
 pub mod dialog;
+pub mod evidence;
 pub mod fit;
 pub mod highlight;
 pub mod json;

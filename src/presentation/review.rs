@@ -26,6 +26,7 @@ use std::ops::Range;
 
 use self::layout::{BAR_COLUMNS, Kind, Laid, Layout, wide};
 use super::dialog::{self, Fact};
+use super::evidence::{self, LineClass};
 use super::select::{Ask, Question};
 use super::text;
 
@@ -96,7 +97,8 @@ struct Block {
     label: Label,
     text: Text,
     place: BlockPlace,
-    is_diff: bool,
+    /// What its lines are, where it is a diff.
+    classes: Option<Vec<LineClass>>,
 }
 
 /// Where the text of a block stands.
@@ -151,13 +153,13 @@ impl Review {
                 },
                 text: Text::Raw(detail.clone()),
                 place: BlockPlace::Below,
-                is_diff: false,
+                classes: None,
             });
             blocks.push(Block {
                 label,
                 text: Text::Raw(entry.text.clone()),
                 place: BlockPlace::Below,
-                is_diff: entry.label == "diff",
+                classes: evidence::line_classes(entry),
             });
             blocks.extend(arrow);
         }
@@ -168,7 +170,7 @@ impl Review {
             },
             text: Text::Raw(note.text.clone()),
             place: BlockPlace::Below,
-            is_diff: false,
+            classes: None,
         }));
         Self {
             blocks,
@@ -229,8 +231,7 @@ impl Review {
         let class = match line.kind {
             Kind::Notice | Kind::Blank => Class::Own,
             Kind::Label => Class::Label,
-            Kind::Text if block.is_some_and(|block| block.is_diff) => diff_class(whole),
-            Kind::Text => Class::Text,
+            Kind::Text => block.map_or(Class::Text, |block| block.class(line.key.line)),
         };
         let found = self
             .search
@@ -322,17 +323,21 @@ fn core_block(ask: &Ask<'_>, fact: Fact) -> Block {
         },
         text: raw.map_or(Text::Shown(fact.lines), Text::Raw),
         place: BlockPlace::Beside,
-        is_diff: false,
+        classes: None,
     }
 }
 
-/// What a line of a diff is, by how it begins.
-fn diff_class(line: &str) -> Class {
-    match line.as_bytes() {
-        [b'+', ..] => Class::Added,
-        [b'-', ..] => Class::Removed,
-        [b'@', b'@', ..] => Class::Place,
-        _ => Class::Text,
+impl Block {
+    /// What the line of this number is, from 1.
+    fn class(&self, line: u32) -> Class {
+        let classes = self.classes.as_deref().unwrap_or_default();
+        let at = wide(line).checked_sub(1);
+        match at.and_then(|at| classes.get(at)) {
+            Some(LineClass::Added) => Class::Added,
+            Some(LineClass::Removed) => Class::Removed,
+            Some(LineClass::FileHeader | LineClass::Hunk) => Class::Place,
+            Some(LineClass::Context | LineClass::Note) | None => Class::Text,
+        }
     }
 }
 

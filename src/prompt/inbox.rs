@@ -118,7 +118,7 @@ enum Seen {
 
 impl Open {
     fn new(shown: Shown) -> Self {
-        let payload = shown.request.projection();
+        let payload = shown.payload();
         let review = Review::new(&super::ask(&shown, &payload));
         Self {
             summary: summary(&payload.request.surface, &payload.request.value),

@@ -99,7 +99,7 @@ impl Answerer {
 
 /// The question that an ask is to a person, and its payload as it is shown.
 fn question(shown: &Shown) -> (PromptPayload, Question) {
-    let payload = shown.request.projection();
+    let payload = shown.payload();
     let question = Question::decide(&ask(shown, &payload));
     (payload, question)
 }

@@ -321,6 +321,7 @@ mod tests {
             request,
             digest: Digest::of(bytes.as_bytes()),
             asked_because: None,
+            annotations: Vec::new(),
             waiting: 0,
             time_left: None,
         }

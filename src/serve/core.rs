@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::event::{Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
+use super::event::{Advise, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
@@ -34,6 +34,10 @@ pub(super) enum Errand {
     Relay(Box<Relay>),
     /// Stop waiting for the parent's answer to it.
     CancelRelay(RequestId),
+    /// Ask the annotators about an ask.
+    Advise(Box<Advise>),
+    /// Stop them.
+    CancelAdvice(RequestId),
     /// Watch the directory anew.
     Rearm,
 }
@@ -395,6 +399,8 @@ impl Core {
             }
             Effect::Relay(relay) => self.errands.push(Errand::Relay(relay)),
             Effect::CancelRelay(id) => self.errands.push(Errand::CancelRelay(id)),
+            Effect::Advise(advise) => self.errands.push(Errand::Advise(advise)),
+            Effect::CancelAdvice(id) => self.errands.push(Errand::CancelAdvice(id)),
             Effect::Finished => self.finished = true,
         }
     }

@@ -6,9 +6,12 @@ use super::state::inbox::Listing;
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::presentation::select::Choice;
+use crate::program::Outcome as ProgramOutcome;
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
-use crate::wire::{Decision, Digest, ForwardedPermissionRequest, RequestId};
+use crate::wire::{
+    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, PromptPayload, RequestId,
+};
 
 /// An input.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub enum Event {
     PersonGone,
     /// The parent session answered an ask that was passed on to it with these bytes, or nobody did.
     Relayed(RequestId, Digest, RelayOutcome),
+    /// What the annotators made of an ask of these bytes, in their order.
+    Advised(RequestId, Digest, Vec<Note>),
     /// The parent session is, or is not, demonstrably being served.
     Parent(ParentLife),
     /// What became of an answer.
@@ -68,6 +73,15 @@ pub enum RelayOutcome {
     Answered(Decision),
     /// Nobody ruled there; a person here may still.
     Nobody(Decision),
+}
+
+/// What one annotator made of an ask: a text, and nothing that could decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub outcome: ProgramOutcome<String>,
 }
 
 /// Whether the parent can be asked.
@@ -135,6 +149,10 @@ pub enum Effect {
     Relay(Box<Relay>),
     /// Stop waiting for the parent's answer to it.
     CancelRelay(RequestId),
+    /// Ask the annotators about an ask that a person will be asked.
+    Advise(Box<Advise>),
+    /// Nobody will read what they write about it.
+    CancelAdvice(RequestId),
     /// Everything is settled: the session can end.
     Finished,
 }
@@ -174,10 +192,37 @@ pub struct Shown {
     pub digest: Digest,
     /// The pattern or sentinel of this session that made it an ask.
     pub asked_because: Option<String>,
+    /// What the annotators of this session say about it.
+    pub annotations: Vec<Annotation>,
     /// How many more wait.
     pub waiting: usize,
     /// How long the requester will still wait, where it said so.
     pub time_left: Option<Duration>,
+}
+
+impl Shown {
+    /// Everything that is shown of it. What a model wrote on the requester's side says so in its source, so that it cannot pass
+    /// for the word of an annotator of this session.
+    pub fn payload(&self) -> PromptPayload {
+        let mut payload = self.request.projection();
+        let foreign = std::mem::replace(&mut payload.annotations, self.annotations.clone());
+        payload
+            .annotations
+            .extend(foreign.into_iter().map(|note| Annotation {
+                source: format!("{}, sent by the requester", note.source),
+                text: note.text,
+            }));
+        payload
+    }
+}
+
+/// An ask to be advised about.
+#[derive(Debug, Clone)]
+pub struct Advise {
+    /// Digest of its bytes.
+    pub digest: Digest,
+    /// What the annotators get of it.
+    pub facts: AskFacts,
 }
 
 /// An ask to pass on.

@@ -11,6 +11,7 @@
 //! Policy answers at once, whatever is on screen. Work comes in slices of a few milliseconds, so that ten thousand waiting
 //! requests delay neither a heartbeat nor a key.
 
+mod annotate;
 mod core;
 mod event;
 mod queue;
@@ -20,8 +21,10 @@ mod state;
 mod tests;
 mod wake;
 
+pub use annotate::{Annotator, AnnotatorChain, Annotators};
 pub use event::{
-    Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, RelayOutcome, Shown,
+    Advise, Answer, Care, Delivery, Effect, Event, FileClock, Note, ParentLife, Relay,
+    RelayOutcome, Shown,
 };
 pub use run::{Mode, Parent, ServeError, Server, Settings};
 pub use state::inbox::{ListedAsk, ListedState, Listing, Outcome, Resolution};

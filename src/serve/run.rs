@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::annotate::{Annotating, AnnotatorChain};
 use super::core::{Core, Errand, Rest, warning};
 use super::event::{Event, FileClock, Relay, RelayOutcome};
 use super::state::{Person, Setup, State};
@@ -77,6 +78,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Its parent, if it has one.
     pub parent: Option<Parent>,
+    /// Who adds advice to what a person is asked.
+    pub annotators: AnnotatorChain,
     /// Recorded policy.
     pub policy: Arc<Policy>,
     /// Home directory, for patterns that begin with it.
@@ -138,6 +141,7 @@ pub struct Server {
     parent: Option<Parent>,
     relays: JoinSet<(RequestId, Digest, RelayOutcome)>,
     relay_handles: HashMap<RequestId, AbortHandle>,
+    annotating: Annotating,
 }
 
 impl std::fmt::Debug for Server {
@@ -196,6 +200,7 @@ impl Server {
                 Mode::Inbox(limits) => Some(limits),
                 Mode::Dialog | Mode::Select | Mode::Headless => None,
             },
+            annotates: !settings.annotators.is_empty(),
         };
         let grants = SessionRules::new(settings.home.as_deref());
         let woken = Arc::<Woken>::default();
@@ -233,8 +238,10 @@ impl Server {
             parent: settings.parent,
             relays: JoinSet::new(),
             relay_handles: HashMap::new(),
+            annotating: Annotating::new(settings.annotators),
         };
         server.start_watch(watch);
+        server.say_who_is_not_there();
         server.first_look()?;
         Ok(server)
     }
@@ -257,6 +264,17 @@ impl Server {
             .with("mode", core.mode);
         core.record(&[started]);
         Ok(())
+    }
+
+    /// More is asked without them, never less; but somebody counts on their advice.
+    fn say_who_is_not_there(&self) {
+        let entries: Vec<Entry> = self
+            .annotating
+            .unregistered()
+            .iter()
+            .map(|name| Entry::new("annotator_chain_unregistered_link").with("name", name.as_str()))
+            .collect();
+        self.core().record(&entries);
     }
 
     /// Tells the person something that needs no answer.
@@ -317,6 +335,9 @@ impl Server {
                         self.relay_handles.remove(&id);
                         self.core().dispatch(clock::now(), Event::Relayed(id, digest, outcome));
                     }
+                }
+                Some(advised) = self.annotating.next() => {
+                    self.core().dispatch(clock::now(), advised);
                 }
                 () = woken.notify.notified() => self.wake(),
                 () = tokio::time::sleep_until(clock::instant(due).into()) => self.on_time(&mut times),
@@ -400,6 +421,8 @@ impl Server {
                         handle.abort();
                     }
                 }
+                Errand::Advise(advise) => self.annotating.start(*advise),
+                Errand::CancelAdvice(id) => self.annotating.cancel(&id),
                 Errand::Rearm => self.rearm(),
             }
         }
@@ -447,6 +470,7 @@ impl Server {
 
     fn take_leave(mut self) -> Result<(), ServeError> {
         self.relays.abort_all();
+        self.annotating.cancel_all();
         if let Some((watch, id)) = self.watch.take() {
             watch.forget(&id);
         }

@@ -9,16 +9,19 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    Answer, Care, Delivery, Effect, Event, FileClock, ListedState, Listing, ParentLife, Person,
-    RelayOutcome, Setup, State,
+    Answer, Care, Delivery, Effect, Event, FileClock, ListedState, Listing, Note, ParentLife,
+    Person, RelayOutcome, Setup, State,
 };
+use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::policy::{self, Config, LayerRules, Layers, Policy, SessionRules, Switch};
 use crate::presentation::select::{Choice, GrantScope};
+use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Decision, DecisionSource, DecisionState, Digest, GrantWidth, RequestId, SessionId, UserSurface,
+    Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, RequestId, SessionId,
+    UserSurface,
 };
 
 /// The limits of the modelled inbox.
@@ -105,7 +108,8 @@ const CONTENTS: [Content; 11] = [
 
 impl Content {
     fn bytes(self, id: &str, nonce: u64, held: bool) -> Vec<u8> {
-        let (mut name, mut target, mut requester) = (id.to_owned(), "P", format!("child-{id}"));
+        let (mut name, mut target, mut requester) =
+            (id.to_owned(), "P", format!("child-{}", &id[..1]));
         let mut value = "ls";
         let mut facts = true;
         match self {
@@ -176,6 +180,8 @@ enum Op {
     Relayed(&'static str, bool),
     /// The parent gives an ask back.
     GiveBack(&'static str),
+    /// The annotators are done with an ask, or with an ask that they were once asked about.
+    Advised(&'static str, bool),
     Parent(ParentLife),
     PersonGone,
     Closed(&'static str),
@@ -215,6 +221,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (name(), choice()).prop_map(|(name, choice)| Op::ChooseOther(name, choice)),
         2 => (name(), any::<bool>()).prop_map(|(name, stale)| Op::Relayed(name, stale)),
         1 => name().prop_map(Op::GiveBack),
+        4 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Advised(name, stale)),
         1 => prop::sample::select(vec![ParentLife::Serving, ParentLife::NotServing]).prop_map(Op::Parent),
         1 => Just(Op::PersonGone),
         1 => name().prop_map(Op::Closed),
@@ -240,6 +247,12 @@ struct Model {
     wanted: Option<RequestId>,
     /// What the person has denied.
     denied: HashSet<(RequestId, Digest)>,
+    /// What the annotators said about the ask that was shown last.
+    annotations: Vec<Annotation>,
+    /// What annotators are asked about, and were ever.
+    advising: HashMap<RequestId, Digest>,
+    once_advised: HashMap<RequestId, Digest>,
+    log: Vec<Entry>,
     /// What the parent was asked, and is still asked.
     relayed: HashMap<RequestId, Digest>,
     /// What it was ever asked.
@@ -261,10 +274,19 @@ struct Model {
 
 impl Model {
     fn new(person: Person, parent: Option<&str>) -> Self {
-        Self::with_inbox(person, parent, None)
+        Self::with(person, parent, false, None)
     }
 
     fn with_inbox(person: Person, parent: Option<&str>, inbox: Option<policy::Inbox>) -> Self {
+        Self::with(person, parent, false, inbox)
+    }
+
+    fn with(
+        person: Person,
+        parent: Option<&str>,
+        annotates: bool,
+        inbox: Option<policy::Inbox>,
+    ) -> Self {
         let setup = Setup {
             session: SessionId::parse("P").unwrap(),
             requests_path: "/spool/requests".into(),
@@ -274,6 +296,7 @@ impl Model {
             forwarding_timeout: Duration::from_mins(10),
             request_max_age: MAX_AGE,
             inbox,
+            annotates,
         };
         let mut state = State::new(setup, policy(), SessionRules::new(None));
         state.set_file_clock(FileClock::default());
@@ -290,6 +313,10 @@ impl Model {
             open: None,
             wanted: None,
             denied: HashSet::new(),
+            annotations: Vec::new(),
+            advising: HashMap::new(),
+            once_advised: HashMap::new(),
+            log: Vec::new(),
             relayed: HashMap::new(),
             once_relayed: HashMap::new(),
             read: HashSet::new(),
@@ -335,7 +362,12 @@ impl Model {
                 self.open = of_open(listing).cloned();
             }
         }
-        let opens = |effect: &Effect| matches!(effect, Effect::Show(_) | Effect::Relay(_));
+        let opens = |effect: &Effect| {
+            matches!(
+                effect,
+                Effect::Show(_) | Effect::Relay(_) | Effect::Advise(_)
+            )
+        };
         assert!(
             !(self.shutting_down && effects.iter().any(opens)),
             "something is begun in a session that ends: {effects:?}"
@@ -454,6 +486,19 @@ impl Model {
                     self.step(Event::Relayed(id(name), digest, nobody));
                 }
             }
+            Op::Advised(name, stale) => {
+                let of = if stale {
+                    &self.once_advised
+                } else {
+                    &self.advising
+                };
+                if let Some(digest) = of.get(&id(name)).copied() {
+                    if self.advising.get(&id(name)) == Some(&digest) {
+                        self.advising.remove(&id(name));
+                    }
+                    self.advised(name, digest);
+                }
+            }
             Op::Parent(life) => self.step(Event::Parent(life)),
             Op::PersonGone => self.step(Event::PersonGone),
             Op::Closed(name) => self.step(Event::Closed(id(name))),
@@ -462,6 +507,21 @@ impl Model {
                 self.step(Event::Tick);
             }
         }
+    }
+
+    /// Two annotators are done with an ask: one with a text, one without.
+    fn advised(&mut self, name: &str, digest: Digest) {
+        let notes = vec![
+            Note {
+                name: "first".into(),
+                outcome: Outcome::Answered(format!("about {name}")),
+            },
+            Note {
+                name: "second".into(),
+                outcome: Outcome::Failed(Failure::TooMuch),
+            },
+        ];
+        self.step(Event::Advised(id(name), digest, notes));
     }
 
     /// The person answers what is in front of them.
@@ -503,7 +563,7 @@ impl Model {
         match effect {
             Effect::Read(candidate) => self.perform_read(candidate, fails),
             Effect::Answer(answer) => self.perform_answer(&answer, fails),
-            Effect::Log(_) => {}
+            Effect::Log(entry) => self.log.push(entry),
             Effect::CheckLife(id) => {
                 let file = self.files.get(id.as_str());
                 let life = file.map_or(RequesterLife::RequestGone, |file| file.life);
@@ -529,6 +589,11 @@ impl Model {
                 if self.inbox.is_some() {
                     assert_eq!(self.wanted.as_ref(), Some(&pair.0), "it opens by itself");
                 }
+                assert!(
+                    !self.advising.contains_key(&pair.0),
+                    "shown before its advice"
+                );
+                self.annotations = shown.annotations;
                 self.shown = Some(pair);
             }
             Effect::Withdraw { id, .. } => {
@@ -549,6 +614,14 @@ impl Model {
                 self.once_relayed.insert(id, relay.digest);
             }
             Effect::CancelRelay(id) => drop(self.relayed.remove(&id)),
+            Effect::Advise(advise) => {
+                let (id, digest) = (advise.facts.request_id, advise.digest);
+                assert!(self.read.contains(&(id.clone(), digest)));
+                let before = self.advising.insert(id.clone(), digest);
+                assert_eq!(before, None, "{id} is advised about already");
+                self.once_advised.insert(id, digest);
+            }
+            Effect::CancelAdvice(id) => drop(self.advising.remove(&id)),
             Effect::Finished => self.finished = true,
         }
     }
@@ -692,6 +765,7 @@ impl Model {
             .filter(|name| !self.left.contains(*name))
             .collect();
         assert!(unsettled.is_empty(), "{unsettled:?} were left unanswered");
+        assert!(self.advising.is_empty(), "advice nobody reads is written");
     }
 }
 
@@ -718,11 +792,12 @@ proptest! {
     #[test]
     fn any_sequence_of_events_keeps_the_promises(
         (person, parent) in setups(),
+        annotates in any::<bool>(),
         inbox in prop::option::of(Just(INBOX)),
         before in prop::collection::vec(op(), 0..60),
         after in prop::collection::vec(op(), 0..8),
     ) {
-        let mut model = Model::with_inbox(person, parent, inbox);
+        let mut model = Model::with(person, parent, annotates, inbox);
         for op in before {
             model.op(op);
         }
@@ -1034,4 +1109,184 @@ fn an_end_settles_each_ask_once_and_is_the_last_thing() {
     let mut empty = with_person();
     empty.shut_down();
     assert!(matches!(empty.work.pop_front(), Some(Effect::Finished)));
+}
+
+// Advice.
+
+fn with_annotators(names: &[&'static str]) -> Model {
+    let mut model = Model::with(Person::Here, None, true, None);
+    for name in names {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.settle();
+    model
+}
+
+fn advised_about(model: &Model) -> Vec<&str> {
+    let mut names: Vec<_> = model.advising.keys().map(RequestId::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn an_ask_is_shown_when_its_advice_is_there_with_what_there_is_of_it() {
+    let mut model = with_annotators(&["a", "b"]);
+    assert_eq!(shown(&model), None);
+    assert_eq!(advised_about(&model), ["a", "b"]);
+    // The advice about the next in line changes nothing now.
+    model.op(Op::Advised("b", false));
+    model.settle();
+    assert_eq!(shown(&model), None);
+    model.op(Op::Advised("a", false));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    let note = Annotation {
+        source: "first".into(),
+        text: "about a".into(),
+    };
+    assert_eq!(model.annotations, [note]);
+    let failed: Vec<_> = model
+        .log
+        .iter()
+        .filter(|entry| entry.event() == "annotator_failed")
+        .map(|entry| entry.details()["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(failed, ["second", "second"]);
+    // Whose advice was written ahead is not waited for.
+    model.op(Op::Choose(Choice::Deny));
+    model.settle();
+    assert_eq!(shown(&model), Some("b"));
+    assert_eq!(model.annotations[0].text, "about b");
+}
+
+#[test]
+fn a_blank_text_is_no_annotation() {
+    let mut model = with_annotators(&["a"]);
+    let digest = model.advising.remove(&id("a")).unwrap();
+    let note = Note {
+        name: "first".into(),
+        outcome: Outcome::Answered(" \n".into()),
+    };
+    model.step(Event::Advised(id("a"), digest, vec![note]));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    assert_eq!(model.annotations, []);
+}
+
+#[test]
+fn policy_and_withdrawal_do_not_wait_for_advice() {
+    let mut model = with_annotators(&["a", "b"]);
+    model.put("c", Content::Asks("ls"), false);
+    model.op(Op::Take("a"));
+    model.list();
+    model.settle();
+    assert_eq!(model.candidates().len(), 1, "c is answered");
+    assert_eq!(advised_about(&model), ["b"]);
+    // It is the turn of the next one.
+    model.op(Op::Advised("b", false));
+    model.settle();
+    assert_eq!(shown(&model), Some("b"));
+}
+
+#[test]
+fn a_grant_settles_an_ask_whose_advice_is_awaited() {
+    let mut model = with_annotators(&["a", "b"]);
+    model.op(Op::Advised("a", false));
+    model.settle();
+    model.op(Op::Choose(grant_for_session()));
+    model.settle();
+    assert_eq!(shown(&model), None);
+    assert!(model.files.is_empty());
+    assert!(model.advising.is_empty());
+}
+
+#[test]
+fn advice_about_other_bytes_of_the_same_name_is_not_taken() {
+    let mut model = with_annotators(&["a"]);
+    let first = model.advising[&id("a")];
+    model.op(Op::Take("a"));
+    model.list();
+    model.put("a", Content::Asks("cook"), false);
+    model.list();
+    model.settle();
+    assert_ne!(model.advising[&id("a")], first);
+    model.advised("a", first);
+    model.settle();
+    assert_eq!(shown(&model), None);
+}
+
+#[test]
+fn a_flood_is_advised_about_a_few_at_a_time() {
+    let mut model = with_annotators(&["a", "b", "c", "d"]);
+    for name in ["e", "f"] {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.settle();
+    assert_eq!(advised_about(&model), ["a", "b", "c", "d"]);
+    model.op(Op::Advised("b", false));
+    model.settle();
+    assert_eq!(advised_about(&model), ["a", "c", "d", "e"]);
+    for name in ["a", "b", "c", "d", "e"] {
+        model.op(Op::Take(name));
+        model.list();
+        model.settle();
+    }
+    assert_eq!(advised_about(&model), ["f"]);
+}
+
+#[test]
+fn whose_turn_has_come_is_advised_about_before_a_flood_is() {
+    // All of one requester, then one of another.
+    let mut model = with_annotators(&["x0", "x1", "x2", "x3", "x4", "x5", "x6"]);
+    model.op(Op::Advised("x0", false));
+    model.settle();
+    model.op(Op::Choose(Choice::Deny));
+    model.settle();
+    model.op(Op::Advised("x1", false));
+    model.settle();
+    model.put("y", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("x1"));
+    assert_eq!(advised_about(&model), ["x2", "x3", "x4", "x5"]);
+    model.op(Op::Choose(Choice::Deny));
+    model.settle();
+    assert_eq!(advised_about(&model), ["x2", "x3", "x4", "x5", "y"]);
+    model.op(Op::Advised("y", false));
+    model.settle();
+    assert_eq!(shown(&model), Some("y"));
+}
+
+#[test]
+fn what_goes_to_the_parent_is_advised_about_there() {
+    let mut model = Model::with(Person::Here, Some("G"), true, None);
+    for name in ["a", "b"] {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.settle();
+    model.step(Event::Parent(ParentLife::Serving));
+    model.settle();
+    // The turn of the first has come before; it stays.
+    assert_eq!(advised_about(&model), ["a"]);
+    assert!(model.relayed.contains_key(&id("b")));
+    model.op(Op::GiveBack("b"));
+    model.settle();
+    assert_eq!(advised_about(&model), ["a", "b"]);
+}
+
+#[test]
+fn nobody_advises_where_nobody_sits() {
+    let mut model = Model::with(Person::Nobody, None, true, None);
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert!(model.once_advised.is_empty());
+    let mut left = with_annotators(&["a"]);
+    left.step(Event::PersonGone);
+    left.settle();
+    assert!(left.advising.is_empty());
+    assert!(left.files.is_empty());
 }

@@ -23,6 +23,7 @@ mod operator;
 mod outbox;
 mod quarantine;
 mod root;
+mod subject;
 #[cfg(test)]
 mod testing;
 mod watch;
@@ -41,6 +42,7 @@ pub use lock::{LockOutcome, LockState, Owner, ServingLock};
 pub use operator::{OperatorFile, list_operator_files, path_spellings, read_operator_file};
 pub use outbox::{Consumed, Freshness, Held, Outbox, Submission, SubmitOutcome};
 pub use root::Missing;
+pub use subject::{SubjectFile, read_subject_file};
 pub use watch::{OnWake, Wake, Watch, WatchError, WatchId};
 
 use crate::wire::SessionId;

@@ -8,15 +8,15 @@
     reason = "ring 1: reads the operator's files"
 )]
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::dir::is_accepted_owner;
+use super::subject::open_without_waiting;
 use super::{IoContext as _, SpoolError};
 
 /// What lies at the path of an operator's file.
@@ -31,11 +31,9 @@ pub enum OperatorFile {
 
 /// Reads an operator's file of at most `limit` bytes.
 pub fn read_operator_file(path: &Path, limit: usize) -> Result<OperatorFile, SpoolError> {
-    // Non-blocking, for a named pipe in its place would otherwise hold this process until somebody writes.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(fd) => File::from(fd),
-        Err(Errno::NOENT) => return Ok(OperatorFile::Missing),
+    let file = match open_without_waiting(path) {
+        Ok(Some(file)) => file,
+        Ok(None) => return Ok(OperatorFile::Missing),
         // A socket cannot be opened at all.
         Err(Errno::NXIO) => {
             return Err(SpoolError::NotAFile {

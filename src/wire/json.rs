@@ -83,6 +83,13 @@ impl<'a> Document<'a> {
         Fields::read(raw, &self.replaced).ok_or(Malformed::NotAnObject)
     }
 
+    /// The whole document as one value of any kind, after a look at every object in it.
+    pub(crate) fn value(&self) -> Result<serde_json::Value, Malformed> {
+        let raw: &RawValue = serde_json::from_str(&self.text).map_err(|e| syntax(&e))?;
+        check_keys(raw.get())?;
+        serde_json::from_str(raw.get()).map_err(|e| syntax(&e))
+    }
+
     /// Whether any text that was read so far differs from the bytes on disk.
     pub(crate) fn was_replaced(&self) -> bool {
         self.replaced.get()

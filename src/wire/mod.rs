@@ -10,6 +10,7 @@ mod intent;
 mod json;
 mod payload;
 mod process;
+mod program;
 mod request;
 mod response;
 mod schema;
@@ -27,6 +28,10 @@ pub use payload::{
     Annotation, CommandContext, Evidence, PayloadKind, PromptPayload, RequestFacts, Requester,
 };
 pub use process::ProcessMark;
+pub use program::{
+    AskFacts, Forwarding, JudgedFacts, MAX_PROGRAM_BYTES, annotation_from_json, evidence_from_json,
+    tool_call_json, tool_input_from_json,
+};
 pub use request::{
     ForwardedPermissionRequest, Generation, Hop, MAX_HOPS, RequestId, RequestRelay, RequestSource,
 };
@@ -69,6 +74,9 @@ pub enum Unusable {
         /// What `state` says.
         state: &'static str,
     },
+    /// Some text is no Unicode, where nothing may be replaced.
+    #[error("some of its text is no Unicode")]
+    NotUnicode,
     /// A document of another kind.
     #[error("not a {what}: a required member is missing or malformed")]
     NotThisKind {

@@ -15,7 +15,7 @@ use super::{MAX_REQUEST_BYTES, RELAY_VERSION, Unusable, WriteError, session};
 pub const MAX_HOPS: usize = 8;
 
 /// Id of one ask: it names the request file, the response file and every log entry.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct RequestId(String);
 
 impl RequestId {

@@ -12,8 +12,10 @@
 
 mod cases_docs;
 mod docs_children;
+mod evidence_fixtures;
 mod flow_ask;
 mod flow_clocks;
+mod flow_evidence;
 mod flow_inspection;
 mod flow_liveness;
 mod flow_queue;
@@ -25,6 +27,7 @@ mod hostile_inbox;
 mod hostile_machine;
 mod hostile_outbox;
 mod policy_fixtures;
+mod programs;
 mod rings;
 mod screen_dialog;
 mod screen_inbox;

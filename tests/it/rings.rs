@@ -46,7 +46,7 @@ const RINGS: [Ring; 4] = [
         forbidden: &["std::env", "anyhow", "clap", "crossterm", "ratatui"],
     },
     Ring {
-        modules: &["ask", "serve", "prompt", "act", "host"],
+        modules: &["ask", "serve", "prompt", "act", "host", "program"],
         forbidden: &[
             "std::env", "std::fs", "anyhow", "clap", "fs2", "notify", "tempfile",
         ],

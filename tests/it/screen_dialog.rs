@@ -12,8 +12,13 @@ const ESCAPE: &str = "\x1b";
 const DOWN: &str = "\x1b[B";
 
 fn dialog(spool: &TestSpool) -> OnScreen {
+    dialog_with(spool, &json!({}))
+}
+
+fn dialog_with(spool: &TestSpool, config: &Value) -> OnScreen {
     let screen = spool
         .serve("main")
+        .config(&spool.config("main", config))
         .args(["--mode", "dialog"])
         .on_screen(80, 24);
     screen.await_text("nothing is asked");
@@ -236,11 +241,16 @@ fn keys_3_a_terminal_that_hangs_up_is_no_answer() {
 #[test]
 fn the_picture_in_the_documentation_is_what_is_to_be_seen() {
     let spool = TestSpool::new();
-    let screen = dialog(&spool);
+    let note = json!({"text": "changes the production host"}).to_string();
+    let screen = dialog_with(
+        &spool,
+        &json!({
+            "annotatorChain": ["risk"],
+            "annotators": {"risk": {"command": ["/bin/echo", note], "timeoutMs": 60_000}},
+        }),
+    );
     let mut ask = request("perm-1", "main", "bash", "cd srv && sudo make deploy");
     ask["payload"]["request"]["matchedPattern"] = "make *".into();
-    ask["payload"]["annotations"] =
-        json!([{"source": "risk", "text": "changes the production host"}]);
     ask["sessionApproval"] = json!({"grants": [{"surface": "bash", "pattern": "make deploy*"}]});
     spool.put_request("main", &ask);
     screen.await_question("make deploy");

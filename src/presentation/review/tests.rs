@@ -167,7 +167,10 @@ fn the_form_follows_the_screen() {
 fn lines_of_a_diff_have_their_class() {
     let ask = payload(
         "src/a.rs",
-        &[("diff", "@@ -1,2 +1,2 @@\n-old\n+new\n same")],
+        &[(
+            "diff",
+            "--- a/a.rs\n+++ b/a.rs\n@@ -1,2 +1,2 @@\n-old\n+new\n same",
+        )],
     );
     for form in [Form::Full, Form::Compact] {
         let review = laid_out(&ask, 40, form);

@@ -35,6 +35,7 @@ fn shown(name: &str, payload: &serde_json::Value) -> Shown {
         request,
         digest: digest(name),
         asked_because: Some("rm *".to_owned()),
+        annotations: Vec::new(),
         waiting: 1,
         time_left: None,
     }

@@ -48,6 +48,7 @@ pub(super) fn shown(payload: &Value, grants: &Value) -> Shown {
         request: ForwardedPermissionRequest::from_json(bytes.as_bytes()).unwrap(),
         digest: Digest::of(bytes.as_bytes()),
         asked_because: None,
+        annotations: Vec::new(),
         waiting: 0,
         time_left: None,
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::advice::{Advice, Urgency};
 use super::inbox::{Fate, Outcome};
 use super::{ENDED, Look, Pending, Stage, State, requester_gone};
 use crate::audit::Entry;
@@ -193,7 +194,7 @@ impl State {
                 // The same bytes; if somebody has put them there anew, this is the file that is answered.
                 known.stamp = stamp;
                 match known.stage {
-                    Stage::Rereading => Look::Turn,
+                    Stage::Rereading | Stage::AwaitingAdvice => Look::Turn,
                     Stage::Queued => Look::Waiting,
                     Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
                 }
@@ -216,6 +217,8 @@ impl State {
                     expires_at: now.after(limit.saturating_sub(age)),
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
                     stage: Stage::Queued,
+                    advice: Advice::Unasked,
+                    unadvised: false,
                 },
             );
         }
@@ -246,7 +249,7 @@ impl State {
         }
         if look == Look::Waiting {
             if judgement.verdict == Verdict::Ask {
-                return;
+                return self.advise(&request, Urgency::Ahead, effects);
             }
             self.queue.remove(&request.requester_session_id, &id);
         }

@@ -45,6 +45,7 @@ impl State {
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) {
+        self.drop_advice(id, effects);
         let Some(ask) = self.asks.remove(id) else {
             return;
         };
@@ -55,7 +56,7 @@ impl State {
                 why: why.to_owned(),
             }),
             Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
-            Stage::Rereading => self.end_opening(id, why, effects),
+            Stage::Rereading | Stage::AwaitingAdvice => self.end_opening(id, why, effects),
             Stage::Deciding(_) => {}
         }
         self.resolve(id, outcome, effects);
@@ -98,13 +99,18 @@ impl State {
                         care: undelivered.care,
                     })));
                 }
-                Stage::Queued | Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_)
+                Stage::Queued
+                | Stage::Rereading
+                | Stage::AwaitingAdvice
+                | Stage::Shown(_)
+                | Stage::Relayed(_)
                     if ask.expires_at <= now =>
                 {
                     expired.push(id.clone());
                 }
                 Stage::Queued
                 | Stage::Rereading
+                | Stage::AwaitingAdvice
                 | Stage::Shown(_)
                 | Stage::Relayed(_)
                 | Stage::Deciding(_) => {}
@@ -167,7 +173,9 @@ impl State {
                     effects.push(Effect::CancelRelay(id));
                     self.unavailable(&request, ENDED, effects);
                 }
-                Stage::Queued | Stage::Rereading => self.look_at(Candidate::of(&id), effects),
+                Stage::Queued | Stage::Rereading | Stage::AwaitingAdvice => {
+                    self.look_at(Candidate::of(&id), effects);
+                }
                 deciding @ Stage::Deciding(_) => ask.stage = deciding,
             }
         }

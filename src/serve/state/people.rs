@@ -45,6 +45,8 @@ impl State {
                 if let Some(reason) = self.circle(&request) {
                     return self.decide_unpassable(&request, &reason, effects);
                 }
+                // Whoever asks a person is who has it advised about.
+                self.drop_advice(id, effects);
                 let Some(ask) = self.asks.get(id) else { return };
                 let left = ask.gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
                     at.since(now).saturating_sub(RELAY_MARGIN)
@@ -96,12 +98,19 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         let id = request.id.clone();
+        let advice = self.advice(&request, effects);
         let Some(ask) = self.asks.get_mut(&id) else {
+            return;
+        };
+        let Some(annotations) = advice else {
+            // Its turn it keeps: the screen must not change under the hands of who reads it.
+            ask.stage = Stage::AwaitingAdvice;
             return;
         };
         let shown = Shown {
             digest: ask.digest,
             asked_because: judgement.asked_because.clone(),
+            annotations,
             waiting: self.queue.len(),
             time_left: ask.gives_up_at.map(|at| at.since(now)),
             request: request.clone(),
@@ -251,13 +260,15 @@ impl State {
         ));
         if let Some(id) = self.on_screen.take()
             && let Some(ask) = self.asks.get_mut(&id)
-            && matches!(ask.stage, Stage::Shown(_))
+            && matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAdvice)
         {
+            if matches!(ask.stage, Stage::Shown(_)) {
+                effects.push(Effect::Withdraw {
+                    id: id.clone(),
+                    why: "the input has ended".to_owned(),
+                });
+            }
             ask.stage = Stage::Rereading;
-            effects.push(Effect::Withdraw {
-                id: id.clone(),
-                why: "the input has ended".to_owned(),
-            });
             self.look_at(Candidate::of(&id), effects);
         }
         while let Some(id) = self.queue.pop() {

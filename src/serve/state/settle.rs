@@ -77,6 +77,7 @@ impl State {
         );
         self.note_ending(id, &decision);
         self.leave_screen(id);
+        self.drop_advice(id, effects);
         if let Some(ask) = self.asks.get_mut(id) {
             effects.push(Effect::Answer(Box::new(Answer {
                 id: id.clone(),
@@ -130,7 +131,7 @@ impl State {
         let waiting: Vec<RequestId> = self
             .asks
             .iter()
-            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued))
+            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued | Stage::AwaitingAdvice))
             .map(|(id, _)| id.clone())
             .collect();
         for id in waiting {

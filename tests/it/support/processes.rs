@@ -434,3 +434,13 @@ pub(crate) fn run(command: &mut Command) -> (i32, String, String) {
     let code = running.exit_code();
     (code, running.stdout(), running.stderr())
 }
+
+/// Whether a process has ended; one that nobody has waited for yet, as that of an orphan, has.
+#[expect(clippy::disallowed_methods, reason = "a process's state is a file")]
+pub(crate) fn has_ended(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('Z'))
+}
