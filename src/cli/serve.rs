@@ -13,11 +13,12 @@ use super::place::{Loaded, Place};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester};
 use crate::audit::ReviewLog;
-use crate::policy::Config;
+use crate::clock;
+use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
 use crate::program::Executable;
 use crate::prompt::{
-    Colours, DialogSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
+    Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
 use crate::serve::{Annotators, Mode, Parent, Server, Settings};
@@ -47,6 +48,8 @@ pub(super) struct Args {
 enum ModeArg {
     /// One bounded dialog at a time, on this terminal
     Dialog,
+    /// A list on this terminal: asks wait until you open them
+    Inbox,
     /// Numbered questions on stdout, answers from stdin
     Select,
     /// Policy only; what it leaves open goes to the own parent, or is denied as unavailable
@@ -79,7 +82,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
             "name the session with --session",
         )
     })?;
-    let mode = mode(env, args.mode)?;
+    let mode = mode(env, args.mode, loaded.config.inbox)?;
     let agent = args
         .agent
         .or_else(|| env.text(env::AGENT))
@@ -111,10 +114,11 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         let mut quit = signal(SignalKind::quit())?;
         let prompter = prompter(mode, dialog, colours(env), events)?;
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
-        if mode == Mode::Dialog {
-            server.notice(&greeting);
-        } else {
-            output::say(&greeting);
+        match mode {
+            Mode::Dialog => server.notice(&greeting),
+            // Its first row says so all the time.
+            Mode::Inbox(_) => {}
+            Mode::Select | Mode::Headless => output::say(&greeting),
         }
         server
             .run(async move {
@@ -131,16 +135,17 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
 }
 
 /// How the person is asked: as wanted, or as the streams allow.
-fn mode(env: &Env, wanted: Option<ModeArg>) -> anyhow::Result<Mode> {
+fn mode(env: &Env, wanted: Option<ModeArg>, inbox: policy::Inbox) -> anyhow::Result<Mode> {
     let (input, screen) = (std::io::stdin().is_terminal(), has_screen(env));
     Ok(match wanted {
-        Some(ModeArg::Dialog) if !screen => {
+        Some(ModeArg::Dialog | ModeArg::Inbox) if !screen => {
             return Err(Hinted::usage(
-                "the dialog needs a terminal on stdin and stdout".to_owned(),
+                "this mode needs a terminal on stdin and stdout".to_owned(),
                 "use --mode select to be asked on other streams",
             ));
         }
         Some(ModeArg::Dialog) => Mode::Dialog,
+        Some(ModeArg::Inbox) => Mode::Inbox(inbox),
         Some(ModeArg::Select) => Mode::Select,
         None if screen => Mode::Dialog,
         None if input => Mode::Select,
@@ -193,6 +198,14 @@ pub(super) fn prompter(
     Ok(match mode {
         Mode::Dialog => Some(Box::new(TerminalPrompter::dialog(dialog, colours, events)?)),
         Mode::Select => Some(Box::new(select_prompter(dialog.budget, events)?)),
+        Mode::Inbox(_) => {
+            let since_start = clock::now().since_start().as_millis();
+            let inbox = InboxSettings {
+                session: dialog.session,
+                clock_start_ms: clock::wall_ms() - i64::try_from(since_start).unwrap_or_default(),
+            };
+            Some(Box::new(TerminalPrompter::inbox(inbox, colours, events)?))
+        }
         Mode::Headless => None,
     })
 }

@@ -149,7 +149,6 @@ impl Config {
                 "piInfrastructureReadPaths",
                 self.pi_infrastructure_read_paths != default.pi_infrastructure_read_paths,
             ),
-            ("inbox", self.inbox != default.inbox),
             ("limits", self.limits != default.limits),
             (
                 "persistGrants",

@@ -19,7 +19,7 @@ const SEPARATOR: &str = " : ";
 const MAX_LABEL_COLUMNS: usize = 20;
 
 /// Label of what a model wrote.
-const MODEL_LABEL: &str = "model note";
+pub(super) const MODEL_LABEL: &str = "model note";
 
 /// Labels that gates give to evidence, beside those of the formatters. Any other label is the asker's own wording.
 const GATE_LABELS: [&str; 7] = [
@@ -353,9 +353,14 @@ pub(super) fn name(untrusted: &str) -> Cow<'_, str> {
     }
 }
 
+/// Whether evidence has this label from a gate, and not from the asker.
+pub(super) fn is_gate_label(label: &str) -> bool {
+    GATE_LABELS.contains(&label) || super::evidence::LABELS.contains(&label)
+}
+
 /// A label that is not one of the gates' is quoted: it is the asker's wording and must not pass for a fact of ours.
-fn evidence_label(label: &str) -> String {
-    if GATE_LABELS.contains(&label) || super::evidence::LABELS.contains(&label) {
+pub(super) fn evidence_label(label: &str) -> String {
+    if is_gate_label(label) {
         label.to_owned()
     } else {
         text::quoted(label)

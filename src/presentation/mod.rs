@@ -16,6 +16,7 @@ pub mod evidence;
 pub mod fit;
 pub mod highlight;
 pub mod json;
+pub mod review;
 pub mod review_line;
 pub mod select;
 pub mod text;

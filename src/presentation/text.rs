@@ -76,6 +76,34 @@ pub fn lines(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Appends one line of a text, visible, with tabs expanded.
+pub fn push_line(out: &mut String, line: &str) {
+    if is_plain(line) {
+        out.push_str(line);
+    } else {
+        Walk::new(line).write(out, Tabs::Expanded);
+    }
+}
+
+/// Appends visible text in the form for rows so short that blanks and broken rows cannot be told apart: spaces and backslashes
+/// are escaped as well, and so is what does not fit into a row of `columns` columns.
+pub fn push_compact(out: &mut String, visible: &str, columns: usize) {
+    for (cluster, wide) in clusters(visible) {
+        for character in cluster.chars() {
+            if wide > columns || matches!(character, ' ' | '\\') {
+                push_escape(out, character);
+            } else {
+                out.push(character);
+            }
+        }
+    }
+}
+
+fn push_escape(out: &mut String, character: char) {
+    // Writing to a string cannot fail.
+    let _ = write!(out, "<U+{:04X}>", u32::from(character));
+}
+
 /// Whether `character` cannot be seen, or moves or hides others, wherever it stands.
 pub fn is_hidden(character: char) -> bool {
     if character.is_ascii() {
@@ -271,6 +299,20 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
     rows
 }
 
+/// Where a visible line must be broken into rows of at most `columns` columns, each as full as can be: the place of every row but
+/// the first, in bytes. Nothing is left out or put in, and blanks count as everything else does. A character that is wider than a
+/// row stands alone.
+pub fn hard_breaks(line: &str, columns: usize) -> impl Iterator<Item = usize> {
+    let (mut at, mut taken) = (0, 0);
+    clusters(line).filter_map(move |(cluster, wide)| {
+        let breaks = taken + wide > columns && taken > 0;
+        taken = if breaks { wide } else { taken + wide };
+        let start = at;
+        at += cluster.len();
+        breaks.then_some(start)
+    })
+}
+
 /// `text` in pieces that must stay together: a character and what combines with it, with the columns it takes.
 pub fn clusters(text: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut rest = text;
@@ -384,10 +426,7 @@ impl<'a> Walk<'a> {
             '\t' => out.push_str("<TAB>"),
             '\r' => out.push_str("<CR>"),
             '\u{1B}' => out.push_str("<ESC>"),
-            other => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "<U+{:04X}>", u32::from(other));
-            }
+            other => push_escape(out, other),
         }
         // A mark behind an escape would sit on its bracket.
         self.base = None;
@@ -733,6 +772,27 @@ mod tests {
             prop_assert_eq!(rows.concat(), shown.as_ref());
             for row in rows {
                 prop_assert!(width(&row) <= columns, "{:?}", row);
+            }
+        }
+
+        #[test]
+        fn hard_rows_are_the_line_and_fit(text in "([a ]|\\PC|.){0,60}", columns in 1_usize..20) {
+            let shown = visible(&text);
+            let mut compact = String::new();
+            push_compact(&mut compact, &shown, columns);
+            prop_assert_eq!(read_back(&compact), text.as_str());
+            prop_assert!(!compact.contains([' ', '\\']));
+            for line in [compact.as_str(), if columns > 1 { &shown } else { "" }] {
+                let ends = hard_breaks(line, columns).chain([line.len()]);
+                let mut from = 0;
+                for end in ends {
+                    let row = &line[from..end];
+                    prop_assert!(width(row) <= columns, "{:?}", row);
+                    if let Some((_, next)) = clusters(&line[end..]).next() {
+                        prop_assert!(width(row) + next > columns, "{:?} is not full", row);
+                    }
+                    from = end;
+                }
             }
         }
 

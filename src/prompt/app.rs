@@ -191,7 +191,7 @@ fn offered(question: &Question, keys: &DialogKeys) -> Vec<DialogOption> {
 /// Most UTF-16 units of a value in the line that stays.
 const SUMMARY_UNITS: usize = 60;
 
-fn summary(surface: &str, value: &str) -> String {
+pub(super) fn summary(surface: &str, value: &str) -> String {
     let value = text::clip_utf16(value, SUMMARY_UNITS);
     format!(
         "{} {}",
@@ -440,6 +440,7 @@ impl App for Dialog {
                 self.waiting = count;
                 Vec::new()
             }
+            News::List(_) => Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod app;
 mod cells;
+mod inbox;
 mod keys;
 mod line_editor;
 mod paint;
@@ -14,6 +15,7 @@ mod terminal;
 mod view;
 
 pub use app::{DialogSettings, Presses};
+pub use inbox::InboxSettings;
 pub use keys::DEAD_TIME;
 pub use paint::Colours;
 pub use script::{Script, ScriptedPrompter};
@@ -23,7 +25,7 @@ pub use terminal::{TerminalError, TerminalPrompter};
 use tokio::sync::mpsc;
 
 use crate::presentation::select::{Ask, Choice, Question};
-use crate::serve::Shown;
+use crate::serve::{Listing, Shown};
 use crate::wire::{
     AuthorizerVerdict, Decision, DecisionSource, Digest, PromptPayload, RequestId, UserSurface,
 };
@@ -40,6 +42,19 @@ pub enum PersonEvent {
         /// What was chosen.
         choice: Choice,
         /// Who chose.
+        by: Answerer,
+    },
+    /// The review of an ask that waits in the inbox is wanted.
+    Review(RequestId),
+    /// A review is left without a decision.
+    Close(RequestId),
+    /// An ask that waits in the inbox was denied unopened.
+    Denied {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest that the list gave for it.
+        digest: Digest,
+        /// Who denied it.
         by: Answerer,
     },
     /// The input has ended: nobody is there any more.
@@ -84,15 +99,21 @@ impl Answerer {
 
 /// The question that an ask is to a person, and its payload as it is shown.
 fn question(shown: &Shown) -> (PromptPayload, Question) {
-    let request = &shown.request;
     let payload = shown.payload();
+    let question = Question::decide(&ask(shown, &payload));
+    (payload, question)
+}
+
+/// What a question about an ask is made of.
+fn ask<'a>(shown: &'a Shown, payload: &'a PromptPayload) -> Ask<'a> {
+    let request = &shown.request;
     let path = request.relay.as_ref().map_or(&[][..], |relay| &relay.path);
     let directory = request
         .access_intent
         .as_ref()
         .map(|intent| intent.requester_cwd.as_str());
-    let question = Question::decide(&Ask {
-        payload: &payload,
+    Ask {
+        payload,
         path,
         grants: &request.grants,
         directory,
@@ -101,8 +122,7 @@ fn question(shown: &Shown) -> (PromptPayload, Question) {
             .as_deref()
             .filter(|because| payload.request.matched_pattern.as_deref() != Some(*because)),
         waiting: shown.waiting,
-    });
-    (payload, question)
+    }
 }
 
 /// Where answers are sent.
@@ -115,6 +135,9 @@ pub trait Prompter: Send {
 
     /// Takes the ask that is open away.
     fn withdraw(&mut self, id: &RequestId, why: &str);
+
+    /// Shows what waits in the inbox. Only the inbox mode has one.
+    fn list(&mut self, _listing: Listing) {}
 
     /// Tells the person something that needs no answer.
     fn notice(&mut self, text: &str);

@@ -40,10 +40,6 @@ pub(super) enum Place {
     /// Below what was printed before.
     Inline,
     /// On the whole of the alternate screen.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "nothing takes the whole screen yet")
-    )]
     Full,
 }
 

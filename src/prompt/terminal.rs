@@ -34,10 +34,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::app::{Dialog, DialogSettings};
+use super::inbox::{Inbox, InboxSettings};
 use super::paint::{Colours, Frame, Painter};
 use super::{PersonEvent, PersonEvents, Prompter};
 use crate::clock::{self, Moment};
-use crate::serve::Shown;
+use crate::serve::{Listing, Shown};
 use crate::wire::RequestId;
 
 /// How long the end waits for the thread to take its frame away.
@@ -59,6 +60,8 @@ pub(super) enum News {
     Notice(String),
     /// So many asks wait behind the one that is shown.
     Waiting(usize),
+    /// This is in the inbox.
+    List(Box<Listing>),
 }
 
 /// What the person does.
@@ -123,6 +126,15 @@ impl TerminalPrompter {
         Self::start(Box::new(Dialog::new(settings)), colours, events)
     }
 
+    /// Takes the terminal for the inbox: a list on the whole screen, and the review of one ask.
+    pub fn inbox(
+        settings: InboxSettings,
+        colours: Colours,
+        events: PersonEvents,
+    ) -> Result<Self, TerminalError> {
+        Self::start(Box::new(Inbox::new(settings)), colours, events)
+    }
+
     /// Takes the terminal and shows `app` on it.
     fn start(
         app: Box<dyn App>,
@@ -173,6 +185,10 @@ impl Prompter for TerminalPrompter {
 
     fn waiting(&mut self, count: usize) {
         self.tell(News::Waiting(count));
+    }
+
+    fn list(&mut self, listing: Listing) {
+        self.tell(News::List(Box::new(listing)));
     }
 }
 
@@ -340,7 +356,11 @@ impl Player {
                     ready?.clear_ready();
                     self.read_keys()?;
                 }
-                _ = resized.recv() => self.stale = true,
+                _ = resized.recv() => {
+                    // The reader of keys takes note of it too. Left to the next key, that note would come instead of the key.
+                    self.read_keys()?;
+                    self.stale = true;
+                }
                 _ = continued.recv() => {
                     // The shell may have set its own modes meanwhile, and written over the frame.
                     enable_raw_mode()?;

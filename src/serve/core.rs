@@ -134,6 +134,11 @@ impl Core {
                     },
                 );
             }
+            PersonEvent::Review(id) => self.dispatch_first(now, Event::Review(id)),
+            PersonEvent::Close(id) => self.dispatch(now, Event::CloseReview(id)),
+            PersonEvent::Denied { id, digest, by } => {
+                self.dispatch_first(now, Event::Denied { id, digest, by });
+            }
             PersonEvent::Gone => self.dispatch(now, Event::PersonGone),
             PersonEvent::Leave => self.leave(),
         }
@@ -385,6 +390,11 @@ impl Core {
             Effect::Withdraw { id, why } => {
                 if let Some(prompter) = &mut self.prompter {
                     prompter.withdraw(&id, &why);
+                }
+            }
+            Effect::List(listing) => {
+                if let Some(prompter) = &mut self.prompter {
+                    prompter.list(*listing);
                 }
             }
             Effect::Relay(relay) => self.errands.push(Errand::Relay(relay)),

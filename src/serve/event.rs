@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::state::inbox::Listing;
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::presentation::select::Choice;
@@ -32,6 +33,19 @@ pub enum Event {
         /// What was chosen.
         choice: Choice,
         /// Who chose.
+        by: Answerer,
+    },
+    /// The person asks for the review of an ask of the inbox.
+    Review(RequestId),
+    /// The person leaves the review of an ask without a decision.
+    CloseReview(RequestId),
+    /// A person denied an ask of the inbox unopened.
+    Denied {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest that the list gave for it.
+        digest: Digest,
+        /// Who denied it.
         by: Answerer,
     },
     /// The person is gone: nobody can be asked here any more.
@@ -129,6 +143,8 @@ pub enum Effect {
         /// Why it went, for the person.
         why: String,
     },
+    /// Show what waits in the inbox.
+    List(Box<Listing>),
     /// Pass an ask on to the parent.
     Relay(Box<Relay>),
     /// Stop waiting for the parent's answer to it.

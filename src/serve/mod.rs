@@ -27,4 +27,5 @@ pub use event::{
     RelayOutcome, Shown,
 };
 pub use run::{Mode, Parent, ServeError, Server, Settings};
+pub use state::inbox::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use state::{Person, Setup, State};

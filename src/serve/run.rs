@@ -17,7 +17,7 @@ use super::wake::{Woken, Worth};
 use crate::ask::{Ask, Outcome, Requester, describe};
 use crate::audit::{Entry, ReviewLog};
 use crate::clock::{self, Moment};
-use crate::policy::{Policy, SessionRules};
+use crate::policy::{self, Policy, SessionRules};
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
     Effort, Events, HeartbeatFile, Inbox, LivenessProbe, LockOutcome, OnWake, Owner, ServingLock,
@@ -40,6 +40,8 @@ pub enum Mode {
     Dialog,
     /// Numbered questions.
     Select,
+    /// Asks wait in a list until the person opens one, within these limits.
+    Inbox(policy::Inbox),
     /// No person: policy, then the parent, then nobody.
     Headless,
 }
@@ -50,6 +52,7 @@ impl Mode {
         match self {
             Self::Dialog => "dialog",
             Self::Select => "select",
+            Self::Inbox(_) => "inbox",
             Self::Headless => "headless",
         }
     }
@@ -193,6 +196,10 @@ impl Server {
                 .map(|parent| parent.session.clone()),
             forwarding_timeout: settings.forwarding_timeout,
             request_max_age: settings.request_max_age,
+            inbox: match settings.mode {
+                Mode::Inbox(limits) => Some(limits),
+                Mode::Dialog | Mode::Select | Mode::Headless => None,
+            },
             annotates: !settings.annotators.is_empty(),
         };
         let grants = SessionRules::new(settings.home.as_deref());

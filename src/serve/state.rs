@@ -12,6 +12,7 @@
 //! until it is delivered: a failed write never leads to a second question.
 
 mod advice;
+pub(super) mod inbox;
 mod intake;
 mod leave;
 mod people;
@@ -26,7 +27,7 @@ use super::event::{Care, Effect, Event, FileClock, ParentLife};
 use super::queue::Queue;
 use crate::audit::Entry;
 use crate::clock::Moment;
-use crate::policy::{Policy, SessionRules};
+use crate::policy::{self, Policy, SessionRules};
 use crate::spool::{Candidate, FileStamp};
 use crate::wire::{
     ApprovalGrant, Decision, Digest, ForwardedPermissionRequest, GrantWidth, RequestId, SessionId,
@@ -64,6 +65,8 @@ pub struct Setup {
     pub forwarding_timeout: Duration,
     /// When a request expires where its requester did not say how long it waits.
     pub request_max_age: Duration,
+    /// The limits of the inbox, where asks wait in one until the person opens them; `None` where they are put before the person.
+    pub inbox: Option<policy::Inbox>,
     /// Whether somebody writes advice for the person.
     pub annotates: bool,
 }
@@ -79,6 +82,7 @@ pub struct State {
     asks: HashMap<RequestId, Pending>,
     queue: Queue,
     on_screen: Option<RequestId>,
+    inbox: Option<inbox::Inbox>,
     /// How many asks are being advised about.
     advising: usize,
     /// Asks in line that are still to be advised about, in order of arrival; some of them may have gone.
@@ -157,6 +161,7 @@ impl State {
     pub fn new(setup: Setup, policy: Arc<Policy>, grants: SessionRules) -> Self {
         Self {
             person: setup.person,
+            inbox: setup.inbox.map(inbox::Inbox::new),
             setup,
             parent_life: ParentLife::NotServing,
             policy,
@@ -239,7 +244,8 @@ impl State {
         let retry = retries.min().map(|at| at.since(now));
         let look = (!self.growing.is_empty()).then_some(Duration::from_millis(100));
         let life = (!self.asks.is_empty()).then_some(self.life_every);
-        [retry, look, life].into_iter().flatten().min()
+        let expiry = self.next_expiry().map(|at| at.since(now));
+        [retry, look, life, expiry].into_iter().flatten().min()
     }
 
     /// Whether a person may be asked at all, or the parent.
@@ -256,6 +262,9 @@ impl State {
     /// Takes one event.
     pub fn step(&mut self, now: Moment, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
+        if let Some(inbox) = &mut self.inbox {
+            inbox.now = now;
+        }
         match event {
             Event::Listed(candidates) => self.listed(candidates, &mut effects),
             Event::Read(candidate, read, life) => {
@@ -278,8 +287,13 @@ impl State {
                 choice,
                 by,
             } => self.chosen(&id, digest, choice, by, &mut effects),
+            Event::Review(id) => self.review(&id, &mut effects),
+            Event::CloseReview(id) => self.close_review(&id, &mut effects),
+            Event::Denied { id, digest, by } => self.deny_listed(&id, digest, by, &mut effects),
             Event::PersonGone => self.person_gone(&mut effects),
-            Event::Relayed(id, digest, outcome) => self.relayed(&id, digest, outcome, &mut effects),
+            Event::Relayed(id, digest, outcome) => {
+                self.relayed(now, &id, digest, outcome, &mut effects);
+            }
             Event::Advised(id, digest, notes) => self.advised(&id, digest, notes, &mut effects),
             Event::Parent(life) => self.parent(life, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
@@ -289,6 +303,7 @@ impl State {
             Event::Shutdown => self.shutdown(&mut effects),
         }
         self.next_question(&mut effects);
+        self.show_list(&mut effects);
         if self.shutting_down && self.asks.is_empty() && self.reading.is_empty() {
             effects.push(Effect::Finished);
         }

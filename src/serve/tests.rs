@@ -1,5 +1,7 @@
 //! The pure step, driven by events alone: what must hold after any sequence of them, and a few sequences in particular.
 
+mod inbox;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +9,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    Answer, Care, Delivery, Effect, Event, FileClock, Note, ParentLife, Person, RelayOutcome,
-    Setup, State,
+    Answer, Care, Delivery, Effect, Event, FileClock, ListedState, Listing, Note, ParentLife,
+    Person, RelayOutcome, Setup, State,
 };
 use crate::audit::Entry;
 use crate::clock::Moment;
-use crate::policy::{Config, LayerRules, Layers, Policy, SessionRules, Switch};
+use crate::policy::{self, Config, LayerRules, Layers, Policy, SessionRules, Switch};
 use crate::presentation::select::{Choice, GrantScope};
 use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
@@ -20,6 +22,13 @@ use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
     Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, RequestId, SessionId,
     UserSurface,
+};
+
+/// The limits of the modelled inbox.
+const INBOX: policy::Inbox = policy::Inbox {
+    max_pending: 2,
+    expire: Some(Duration::from_secs(30)),
+    retain: 3,
 };
 
 /// Oldest age of a request that does not say how long it waits.
@@ -160,6 +169,11 @@ enum Op {
     Work(usize, bool),
     /// The person answers what is shown.
     Choose(Choice),
+    /// The person opens an ask of the inbox, or leaves the review of one.
+    Review(&'static str),
+    Close(&'static str),
+    /// The person denies an ask of the inbox unopened, as the list has it or in other bytes.
+    Deny(&'static str, bool),
     /// An answer comes for something that is not shown.
     ChooseOther(&'static str, Choice),
     /// The parent answers an ask, or an ask that it was once asked.
@@ -201,6 +215,9 @@ fn op() -> impl Strategy<Value = Op> {
         5 => Just(Op::List),
         8 => (1_usize..6, prop::bool::weighted(0.2)).prop_map(|(count, fails)| Op::Work(count, fails)),
         4 => choice().prop_map(Op::Choose),
+        4 => name().prop_map(Op::Review),
+        1 => name().prop_map(Op::Close),
+        2 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Deny(name, stale)),
         1 => (name(), choice()).prop_map(|(name, choice)| Op::ChooseOther(name, choice)),
         2 => (name(), any::<bool>()).prop_map(|(name, stale)| Op::Relayed(name, stale)),
         1 => name().prop_map(Op::GiveBack),
@@ -221,6 +238,15 @@ struct Model {
     work: VecDeque<Effect>,
     reads: VecDeque<Candidate>,
     shown: Option<(RequestId, Digest)>,
+    inbox: Option<policy::Inbox>,
+    /// The list as the person sees it.
+    listing: Listing,
+    /// Whose review is open or about to be, as the step said last.
+    open: Option<RequestId>,
+    /// Whose review the person has asked for.
+    wanted: Option<RequestId>,
+    /// What the person has denied.
+    denied: HashSet<(RequestId, Digest)>,
     /// What the annotators said about the ask that was shown last.
     annotations: Vec<Annotation>,
     /// What annotators are asked about, and were ever.
@@ -248,10 +274,19 @@ struct Model {
 
 impl Model {
     fn new(person: Person, parent: Option<&str>) -> Self {
-        Self::with(person, parent, false)
+        Self::with(person, parent, false, None)
     }
 
-    fn with(person: Person, parent: Option<&str>, annotates: bool) -> Self {
+    fn with_inbox(person: Person, parent: Option<&str>, inbox: Option<policy::Inbox>) -> Self {
+        Self::with(person, parent, false, inbox)
+    }
+
+    fn with(
+        person: Person,
+        parent: Option<&str>,
+        annotates: bool,
+        inbox: Option<policy::Inbox>,
+    ) -> Self {
         let setup = Setup {
             session: SessionId::parse("P").unwrap(),
             requests_path: "/spool/requests".into(),
@@ -260,6 +295,7 @@ impl Model {
             parent: parent.map(|parent| SessionId::parse(parent).unwrap()),
             forwarding_timeout: Duration::from_mins(10),
             request_max_age: MAX_AGE,
+            inbox,
             annotates,
         };
         let mut state = State::new(setup, policy(), SessionRules::new(None));
@@ -272,6 +308,11 @@ impl Model {
             work: VecDeque::new(),
             reads: VecDeque::new(),
             shown: None,
+            inbox,
+            listing: Listing::default(),
+            open: None,
+            wanted: None,
+            denied: HashSet::new(),
             annotations: Vec::new(),
             advising: HashMap::new(),
             once_advised: HashMap::new(),
@@ -316,6 +357,11 @@ impl Model {
 
     fn effects_of(&mut self, event: Event) -> Vec<Effect> {
         let effects = self.state.step(self.moment(), event);
+        for effect in &effects {
+            if let Effect::List(listing) = effect {
+                self.open = of_open(listing).cloned();
+            }
+        }
         let opens = |effect: &Effect| {
             matches!(
                 effect,
@@ -384,6 +430,35 @@ impl Model {
                 if let Some((id, digest)) = self.shown.take() {
                     self.choose(id, digest, choice);
                 }
+            }
+            Op::Review(name) => {
+                let before = self.open.clone();
+                self.step(Event::Review(id(name)));
+                if let Some(before) = before {
+                    assert_eq!(Some(before), self.open, "a review in place of another");
+                } else if self.open.is_some() {
+                    self.wanted.clone_from(&self.open);
+                }
+            }
+            Op::Close(name) => {
+                self.step(Event::CloseReview(id(name)));
+            }
+            Op::Deny(name, stale) => {
+                let listed = self.listing.asks.iter().find(|ask| ask.id.as_str() == name);
+                let Some(digest) = listed.map(|ask| ask.digest) else {
+                    return;
+                };
+                let digest = if stale {
+                    Digest::of(b"something else")
+                } else {
+                    self.denied.insert((id(name), digest));
+                    digest
+                };
+                self.step(Event::Denied {
+                    id: id(name),
+                    digest,
+                    by: by_person(),
+                });
             }
             Op::ChooseOther(name, choice) => self.step(Event::Chosen {
                 id: id(name),
@@ -458,9 +533,12 @@ impl Model {
         {
             self.to_grant.insert((id.clone(), digest), command);
         }
-        if !matches!(choice, Choice::Deny | Choice::DenyWithReason(_)) {
+        if matches!(choice, Choice::Deny | Choice::DenyWithReason(_)) {
+            self.denied.insert((id.clone(), digest));
+        } else {
             self.licensed.insert((id.clone(), digest));
         }
+        self.wanted = None;
         self.step(Event::Chosen {
             id,
             digest,
@@ -508,6 +586,9 @@ impl Model {
                 assert_eq!(self.shown, None, "a question over an open question");
                 let pair = (shown.request.id.clone(), shown.digest);
                 assert!(self.read.contains(&pair), "shown unread");
+                if self.inbox.is_some() {
+                    assert_eq!(self.wanted.as_ref(), Some(&pair.0), "it opens by itself");
+                }
                 assert!(
                     !self.advising.contains_key(&pair.0),
                     "shown before its advice"
@@ -516,10 +597,15 @@ impl Model {
                 self.shown = Some(pair);
             }
             Effect::Withdraw { id, .. } => {
+                // It may have been asked for again meanwhile.
+                if self.wanted.as_ref() == Some(&id) && self.open.as_ref() != Some(&id) {
+                    self.wanted = None;
+                }
                 if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
                     self.shown = None;
                 }
             }
+            Effect::List(listing) => self.see(*listing),
             Effect::Relay(relay) => {
                 let id = relay.request.id.clone();
                 assert!(self.read.contains(&(id.clone(), relay.digest)));
@@ -538,6 +624,22 @@ impl Model {
             Effect::CancelAdvice(id) => drop(self.advising.remove(&id)),
             Effect::Finished => self.finished = true,
         }
+    }
+
+    /// The list is put before the person.
+    fn see(&mut self, listing: Listing) {
+        let limits = self.inbox.expect("there is no list");
+        let of = |state| {
+            listing
+                .asks
+                .iter()
+                .filter(move |ask| ask.state == state)
+                .count()
+        };
+        assert!(of(ListedState::Waiting) + of(ListedState::Open) <= limits.max_pending);
+        assert!(of(ListedState::Open) <= 1, "two reviews are open");
+        assert!(listing.resolutions.len() <= limits.retain);
+        self.listing = listing;
     }
 
     fn name_of(&self, id: &RequestId) -> Option<&'static str> {
@@ -587,6 +689,14 @@ impl Model {
                 answer.decision.state,
                 DecisionState::ApprovedForServingSession,
                 "this state is not for the wire"
+            );
+        }
+        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
+            && !answer.decision.is_approved()
+        {
+            assert!(
+                self.denied.contains(&pair),
+                "nobody denied this: {answer:?}"
             );
         }
         assert!(
@@ -659,6 +769,12 @@ impl Model {
     }
 }
 
+fn of_open(listing: &Listing) -> Option<&RequestId> {
+    let mut asks = listing.asks.iter();
+    asks.find(|ask| ask.state == ListedState::Open)
+        .map(|ask| &ask.id)
+}
+
 fn setups() -> impl Strategy<Value = (Person, Option<&'static str>)> {
     prop::sample::select(vec![
         (Person::Here, None),
@@ -677,10 +793,11 @@ proptest! {
     fn any_sequence_of_events_keeps_the_promises(
         (person, parent) in setups(),
         annotates in any::<bool>(),
+        inbox in prop::option::of(Just(INBOX)),
         before in prop::collection::vec(op(), 0..60),
         after in prop::collection::vec(op(), 0..8),
     ) {
-        let mut model = Model::with(person, parent, annotates);
+        let mut model = Model::with(person, parent, annotates, inbox);
         for op in before {
             model.op(op);
         }
@@ -692,6 +809,9 @@ proptest! {
             }
         }
         model.end();
+        let Some(limits) = inbox else { return Ok(()) };
+        prop_assert!(model.listing.asks.is_empty(), "{:?}", model.listing);
+        prop_assert!(model.listing.resolutions.len() <= limits.retain);
     }
 }
 
@@ -994,7 +1114,7 @@ fn an_end_settles_each_ask_once_and_is_the_last_thing() {
 // Advice.
 
 fn with_annotators(names: &[&'static str]) -> Model {
-    let mut model = Model::with(Person::Here, None, true);
+    let mut model = Model::with(Person::Here, None, true, None);
     for name in names {
         model.put(name, Content::Asks("make"), false);
     }
@@ -1141,7 +1261,7 @@ fn whose_turn_has_come_is_advised_about_before_a_flood_is() {
 
 #[test]
 fn what_goes_to_the_parent_is_advised_about_there() {
-    let mut model = Model::with(Person::Here, Some("G"), true);
+    let mut model = Model::with(Person::Here, Some("G"), true, None);
     for name in ["a", "b"] {
         model.put(name, Content::Asks("make"), false);
     }
@@ -1159,7 +1279,7 @@ fn what_goes_to_the_parent_is_advised_about_there() {
 
 #[test]
 fn nobody_advises_where_nobody_sits() {
-    let mut model = Model::with(Person::Nobody, None, true);
+    let mut model = Model::with(Person::Nobody, None, true, None);
     model.put("a", Content::Asks("make"), false);
     model.list();
     model.settle();

@@ -30,6 +30,7 @@ mod policy_fixtures;
 mod programs;
 mod rings;
 mod screen_dialog;
+mod screen_inbox;
 mod support;
 mod wire_docs;
 mod wire_fixtures;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::advice::{Advice, Urgency};
+use super::inbox::{Fate, Outcome};
 use super::{ENDED, Look, Pending, Stage, State, requester_gone};
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -156,7 +157,7 @@ impl State {
         let relay = request.relay.as_ref();
         let held = relay.is_some_and(|relay| relay.held);
         if held && life == RequesterLife::Gone {
-            self.forget(&request.id, effects);
+            self.forget(&request.id, Outcome::Cancelled, effects);
             effects.push(Effect::Log(requester_gone(
                 &request.id,
                 &request.requester_session_id,
@@ -172,7 +173,7 @@ impl State {
         });
         let age = self.files.age(now, stamp);
         if age > limit {
-            self.forget(&request.id, effects);
+            self.forget(&request.id, Outcome::Expired, effects);
             effects.push(Effect::Log(
                 Entry::new("forwarded_permission.request_expired")
                     .with("requestId", request.id.as_str())
@@ -200,7 +201,7 @@ impl State {
             }
             // Other bytes under a known id: what was waiting is not what is asked.
             Some(_) => {
-                self.forget(&id, effects);
+                self.forget(&id, Outcome::Cancelled, effects);
                 Look::First
             }
             None => Look::First,
@@ -242,6 +243,10 @@ impl State {
         };
         let judgement = self.policy.judge(&question, &self.grants);
         let id = request.id.clone();
+        let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
+        if let Some(Fate::Denied(by)) = fate {
+            return self.deny_unopened(&request, by, effects);
+        }
         if look == Look::Waiting {
             if judgement.verdict == Verdict::Ask {
                 return self.advise(&request, Urgency::Ahead, effects);
@@ -250,6 +255,7 @@ impl State {
         }
         match judgement.verdict {
             Verdict::Allow => {
+                self.end_opening(&id, "policy allows it by now", effects);
                 let entry = self
                     .details("forwarded_permission.auto_approved", &request)
                     .with_decider(&judgement.decided_by);
@@ -257,6 +263,7 @@ impl State {
                 self.decide(&request, decision, vec![entry], Care::Fast, effects);
             }
             Verdict::Deny => {
+                self.end_opening(&id, "policy denies it by now", effects);
                 let entry = self
                     .details("forwarded_permission.auto_denied", &request)
                     .with_decider(&judgement.decided_by);
@@ -264,6 +271,7 @@ impl State {
                 self.decide(&request, decision, vec![entry], Care::Fast, effects);
             }
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
+            Verdict::Ask if fate == Some(Fate::Expired) => self.expire(&request, effects),
             // The person here is asked where it is the parent's turn no more as well: the parent has given it back.
             Verdict::Ask if look == Look::Turn && self.on_screen.as_ref() == Some(&id) => {
                 self.show(now, request, &judgement, effects);
@@ -303,7 +311,7 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         if let Some(id) = &candidate.id {
-            self.forget(&id.clone(), effects);
+            self.forget(&id.clone(), Outcome::Error, effects);
         }
         let mut entry = Entry::new("permission_forwarding.warning")
             .with("message", "a request cannot be used")

@@ -1,5 +1,6 @@
 //! How an ask goes without being settled, what time does to it, and how the session ends.
 
+use super::inbox::Outcome;
 use super::{ENDED, Stage, State, requester_gone};
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -19,7 +20,7 @@ impl State {
                 if let Some(ask) = self.asks.get(id).filter(|ask| ask.held) {
                     effects.push(Effect::Log(requester_gone(id, &ask.requester)));
                     effects.push(Effect::Remove(id.clone()));
-                    self.take_off(id, "its requester is gone", effects);
+                    self.take_off(id, "its requester is gone", Outcome::Cancelled, effects);
                 }
             }
         }
@@ -31,12 +32,19 @@ impl State {
             effects.push(Effect::Log(
                 Entry::new("forwarded_permission.request_withdrawn").with("requestId", id.as_str()),
             ));
-            self.take_off(id, "its requester has taken it back", effects);
+            let why = "its requester has taken it back";
+            self.take_off(id, why, Outcome::Cancelled, effects);
         }
     }
 
     /// Forgets an ask in whatever stage it is, and takes it off the screen.
-    pub(super) fn take_off(&mut self, id: &RequestId, why: &str, effects: &mut Vec<Effect>) {
+    pub(super) fn take_off(
+        &mut self,
+        id: &RequestId,
+        why: &str,
+        outcome: Outcome,
+        effects: &mut Vec<Effect>,
+    ) {
         self.drop_advice(id, effects);
         let Some(ask) = self.asks.remove(id) else {
             return;
@@ -48,13 +56,15 @@ impl State {
                 why: why.to_owned(),
             }),
             Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
-            Stage::Rereading | Stage::AwaitingAdvice | Stage::Deciding(_) => {}
+            Stage::Rereading | Stage::AwaitingAdvice => self.end_opening(id, why, effects),
+            Stage::Deciding(_) => {}
         }
+        self.resolve(id, outcome, effects);
         self.leave_screen(id);
     }
 
-    pub(super) fn forget(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
-        self.take_off(id, "the request has changed", effects);
+    pub(super) fn forget(&mut self, id: &RequestId, outcome: Outcome, effects: &mut Vec<Effect>) {
+        self.take_off(id, "the request has changed", outcome, effects);
     }
 
     pub(super) fn leave_screen(&mut self, id: &RequestId) {
@@ -72,6 +82,7 @@ impl State {
 
     pub(super) fn tick(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         self.look_at_growing(effects);
+        self.expire_waiting(now, effects);
         let mut expired = Vec::new();
         for (id, ask) in &mut self.asks {
             match &mut ask.stage {
@@ -109,7 +120,7 @@ impl State {
             effects.push(Effect::Log(
                 Entry::new("forwarded_permission.request_expired").with("requestId", id.as_str()),
             ));
-            self.take_off(&id, "it has expired", effects);
+            self.take_off(&id, "it has expired", Outcome::Expired, effects);
             effects.push(Effect::SetAside {
                 candidate: Candidate::of(&id),
                 reason: "it expired".to_owned(),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::advice::Urgency;
 use super::{Authority, Person, Stage, State};
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -13,7 +12,7 @@ use crate::prompt::Answerer;
 use crate::serve::event::{Care, Effect, ParentLife, Relay, RelayOutcome, Shown};
 use crate::spool::Candidate;
 use crate::wire::{
-    Digest, ForwardedPermissionRequest, GrantWidth, MAX_HOPS, RequestId, SessionId, trim,
+    Decision, Digest, ForwardedPermissionRequest, GrantWidth, MAX_HOPS, RequestId, SessionId, trim,
 };
 
 /// How much sooner than its child a relaying session gives up, so that its answer still counts.
@@ -28,7 +27,12 @@ impl State {
         request: ForwardedPermissionRequest,
         effects: &mut Vec<Effect>,
     ) {
-        match self.authority() {
+        let authority = if self.stays_here(id) {
+            Authority::Person
+        } else {
+            self.authority()
+        };
+        match authority {
             Authority::Nobody => {
                 let reason = format!(
                     "no rule of session \"{}\" decides it, and nobody is there to ask",
@@ -36,11 +40,7 @@ impl State {
                 );
                 self.unavailable(&request, &reason, effects);
             }
-            Authority::Person => {
-                self.queue.push(&request.requester_session_id, id.clone());
-                self.set_stage(id, Stage::Queued);
-                self.advise(&request, Urgency::Ahead, effects);
-            }
+            Authority::Person => self.wait_for_person(now, &request, effects),
             Authority::Parent => {
                 if let Some(reason) = self.circle(&request) {
                     return self.decide_unpassable(&request, &reason, effects);
@@ -58,6 +58,7 @@ impl State {
                     budget,
                 })));
                 self.set_stage(id, Stage::Relayed(Box::new(request)));
+                self.unlist(id);
             }
         }
     }
@@ -115,10 +116,12 @@ impl State {
             request: request.clone(),
         };
         ask.stage = Stage::Shown(Box::new(request));
-        let facts = review_line::payload_facts(&shown.request.projection());
-        effects.push(Effect::Log(
-            Self::prompt_entry("permission_request.waiting", &shown.request).with_facts(facts),
-        ));
+        if self.inbox.is_none() {
+            let facts = review_line::payload_facts(&shown.request.projection());
+            effects.push(Effect::Log(
+                Self::prompt_entry("permission_request.waiting", &shown.request).with_facts(facts),
+            ));
+        }
         effects.push(Effect::Show(Box::new(shown)));
         self.on_screen = Some(id);
     }
@@ -126,7 +129,8 @@ impl State {
     /// Asks the next question, where a person sits here and none is open.
     pub(super) fn next_question(&mut self, effects: &mut Vec<Effect>) {
         // While the parent is asked, only what it gave back is in line.
-        if self.on_screen.is_some() || self.shutting_down || self.person != Person::Here {
+        let is_free = self.on_screen.is_none() && self.inbox.is_none();
+        if !is_free || self.shutting_down || self.person != Person::Here {
             return;
         }
         while let Some(id) = self.queue.pop() {
@@ -160,23 +164,30 @@ impl State {
             return;
         };
         let decision = by.decision(choice);
+        let entry = Self::choice_entry(&request, &decision);
+        self.decide(&request, decision, vec![entry], Care::Person, effects);
+    }
+
+    /// What is recorded of a person's decision.
+    pub(super) fn choice_entry(request: &ForwardedPermissionRequest, decision: &Decision) -> Entry {
         let event = if decision.is_approved() {
             "permission_request.approved"
         } else {
             "permission_request.denied"
         };
-        let mut entry = Self::prompt_entry(event, &request)
+        let mut entry = Self::prompt_entry(event, request)
             .with_decider(&decision.decided_by)
             .with("resolution", decision.state.name())
             .with_opt("denialReason", decision.denial_reason.clone());
         if decision.width == GrantWidth::Family {
             entry = entry.with("sessionGrantWidth", "family");
         }
-        self.decide(&request, decision, vec![entry], Care::Person, effects);
+        entry
     }
 
     pub(super) fn relayed(
         &mut self,
+        now: Moment,
         id: &RequestId,
         digest: Digest,
         outcome: RelayOutcome,
@@ -194,8 +205,8 @@ impl State {
         };
         match outcome {
             RelayOutcome::Nobody(_) if self.person == Person::Here && !self.shutting_down => {
-                self.queue.push(&request.requester_session_id, id.clone());
-                self.advise(&request, Urgency::Ahead, effects);
+                self.wait_for_person(now, &request, effects);
+                self.note_given_back(id);
             }
             RelayOutcome::Nobody(decision) | RelayOutcome::Answered(decision) => {
                 self.decide(&request, decision, Vec::new(), Care::Fast, effects);
@@ -225,6 +236,7 @@ impl State {
                 .with("channel", "env"),
         ));
         if started {
+            self.forget_given_back();
             // What waits for the person here goes to the parent; what is on screen stays until it is answered.
             while let Some(id) = self.queue.pop() {
                 if let Some(ask) = self.asks.get_mut(&id) {

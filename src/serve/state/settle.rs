@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::inbox::Outcome;
 use super::{RETRY_FIRST, SPOOL_LABEL, Stage, State, Undelivered};
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -74,6 +75,7 @@ impl State {
                 .with_opt("denialReason", decision.denial_reason.clone())
                 .with_decider(&decision.decided_by),
         );
+        self.note_ending(id, &decision);
         self.leave_screen(id);
         self.drop_advice(id, effects);
         if let Some(ask) = self.asks.get_mut(id) {
@@ -151,11 +153,16 @@ impl State {
                 {
                     self.grant(&delivered, effects);
                 }
+                self.resolve_as_decided(id, effects);
             }
-            Delivery::Unrecorded => drop(self.asks.remove(id)),
+            Delivery::Unrecorded => {
+                self.asks.remove(id);
+                self.resolve(id, Outcome::Error, effects);
+            }
             Delivery::AlreadyAnswered => {
                 self.asks.remove(id);
                 effects.push(Effect::Remove(id.clone()));
+                self.resolve(id, Outcome::Error, effects);
             }
             Delivery::Unclaimed => {
                 self.asks.remove(id);
@@ -163,6 +170,7 @@ impl State {
                     Entry::new("forwarded_permission.answer_unclaimed")
                         .with("requestId", id.as_str()),
                 ));
+                self.resolve(id, Outcome::Cancelled, effects);
             }
             Delivery::RequesterGone => self.life(id, RequesterLife::Gone, effects),
             Delivery::RequestChanged => {
@@ -171,6 +179,7 @@ impl State {
                     Entry::new("forwarded_permission.request_changed")
                         .with("requestId", id.as_str()),
                 ));
+                self.resolve(id, Outcome::Cancelled, effects);
                 self.look_at(Candidate::of(id), effects);
             }
             Delivery::Failed(cause) => {
@@ -196,6 +205,7 @@ impl State {
                 if self.shutting_down {
                     // It has been tried; the requester sees that nobody serves it any more.
                     self.asks.remove(id);
+                    self.resolve(id, Outcome::Error, effects);
                 }
             }
         }

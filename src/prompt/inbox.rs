@@ -1,0 +1,494 @@
+//! The inbox on a screen: a list of what waits, and the review of one ask. What is on the screen, and what a key does to it.
+//!
+//! ```text
+//! list ── Enter ─▶ review ── Ctrl+A, Esc ─▶ decided, back to the list
+//!   ▲                 │
+//!   └──── q, Tab ─────┘     with q it is left undecided, with Tab it stays open behind the list
+//! ```
+//!
+//! Nothing opens by itself, and nothing follows a decision. From the list an ask is denied unopened, with `d` pressed twice. What
+//! counts as a key that is meant is the [`Guard`]'s to say; keys that only look around always do what they say.
+//!
+//! Invariants:
+//!
+//! * What is decided is bound to the digest of the ask that is open, or of the one in the list.
+//! * Enter, a paste and a burst of keys decide nothing.
+//! * Nothing is approved before all of its core facts have been on the screen, nor on a screen that shows nothing.
+//! * An ask that goes away leaves the screen, and a line says why.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of all keys that there are, most mean nothing here"
+)]
+
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Size;
+use ratatui::text::Line;
+
+use super::app::summary;
+use super::keys::{Guard, Meant};
+use super::line_editor::LineEditor;
+use super::paint::Frame;
+use super::terminal::{Act, App, Input, News};
+use super::{Answerer, PersonEvent};
+use crate::clock::Moment;
+use crate::presentation::review::Review;
+use crate::presentation::select::Choice;
+use crate::presentation::text;
+use crate::serve::{ListedAsk, ListedState, Listing, Shown};
+use crate::wire::{Digest, RequestId, UserSurface};
+
+/// How often ages are shown anew while something waits.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How the inbox is set up.
+#[derive(Debug, Clone)]
+pub struct InboxSettings {
+    /// The session that is served, visible.
+    pub session: String,
+    /// What the wall clock said at the start of the monotonic one, in epoch milliseconds: times of day are shown.
+    pub clock_start_ms: i64,
+}
+
+/// The inbox.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    settings: InboxSettings,
+    listing: Listing,
+    /// The ask that keys in the list are about.
+    selected: Option<RequestId>,
+    /// What `d` was pressed for once.
+    armed: Option<(RequestId, Digest)>,
+    /// The ask whose review was asked for.
+    opening: Option<RequestId>,
+    open: Option<Open>,
+    screen: Screen,
+    /// What happened last, until the next key.
+    message: Option<String>,
+    /// First ask of the list that is shown.
+    first: usize,
+    guard: Guard,
+    /// When ages are shown anew.
+    tick: Option<Moment>,
+}
+
+/// What the screen shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Screen {
+    List,
+    Review,
+}
+
+/// The ask whose review is open.
+#[derive(Debug)]
+struct Open {
+    id: RequestId,
+    digest: Digest,
+    /// What is asked, in short.
+    summary: String,
+    /// Who asks, visible.
+    agent: String,
+    review: Review,
+    /// The first row that is shown, and how many were shown last.
+    top: usize,
+    page: usize,
+    /// How many rows of the core have been on the screen, from the first one.
+    seen: Seen,
+    /// The word that is searched for, while it is written.
+    search: Option<LineEditor>,
+    /// The row that the search has led to, until something else has moved the rows.
+    hit: Option<usize>,
+}
+
+/// What of the core facts has been on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// The rows before this one, as the layout is now.
+    Until(usize),
+    /// Every one.
+    All,
+}
+
+impl Open {
+    fn new(shown: Shown) -> Self {
+        let payload = shown.payload();
+        let review = Review::new(&super::ask(&shown, &payload));
+        Self {
+            summary: summary(&payload.request.surface, &payload.request.value),
+            agent: view::name(shown.request.agent_name().unwrap_or_default()),
+            id: shown.request.id,
+            digest: shown.digest,
+            review,
+            top: 0,
+            page: 0,
+            seen: Seen::Until(0),
+            search: None,
+            hit: None,
+        }
+    }
+
+    /// Moves the first row that is shown; what does not exist is not moved to.
+    fn scroll_to(&mut self, top: usize) {
+        self.top = top.min(self.review.rows().saturating_sub(self.page));
+    }
+
+    /// Notes that these rows are on the screen.
+    fn note_seen(&mut self) {
+        let core = self.review.core_rows();
+        if let Seen::Until(until) = self.seen {
+            let behind = self.top + self.page;
+            let until = if self.top <= until {
+                until.max(behind)
+            } else {
+                until
+            };
+            self.seen = if self.page > 0 && until >= core {
+                Seen::All
+            } else {
+                Seen::Until(until)
+            };
+        }
+    }
+
+    /// A key that only looks around; gives whether it was one.
+    fn look_around(&mut self, key: KeyEvent) -> bool {
+        let page = self.page.saturating_sub(1).max(1);
+        match key.code {
+            KeyCode::Up | KeyCode::Char('k') => self.scroll_to(self.top.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll_to(self.top + 1),
+            KeyCode::PageUp => self.scroll_to(self.top.saturating_sub(page)),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll_to(self.top + page),
+            KeyCode::Home | KeyCode::Char('g') => self.scroll_to(0),
+            KeyCode::End | KeyCode::Char('G') => self.scroll_to(usize::MAX),
+            KeyCode::Char('/') => self.search = Some(LineEditor::default()),
+            KeyCode::Char('n') => {
+                let from = self.hit.map_or(self.top, |hit| hit + 1);
+                return self.go_to(self.review.found_from(from));
+            }
+            KeyCode::Char('N') => {
+                let before = self.hit.unwrap_or(self.top);
+                return self.go_to(self.review.found_before(before));
+            }
+            _ => return false,
+        }
+        self.hit = None;
+        true
+    }
+
+    /// Shows a row that was searched for.
+    fn go_to(&mut self, row: Option<usize>) -> bool {
+        if let Some(row) = row {
+            self.scroll_to(row);
+            self.hit = Some(row);
+        }
+        true
+    }
+
+    /// A key while the word to search for is written; gives whether it has ended that.
+    fn search_key(&mut self, key: KeyEvent) -> bool {
+        let Some(line) = &mut self.search else {
+            return false;
+        };
+        if line.key(key) {
+            return false;
+        }
+        match key.code {
+            KeyCode::Enter => {
+                let word = line.text();
+                self.search = None;
+                self.review.search(&word);
+                self.go_to(self.review.found_from(self.top))
+            }
+            KeyCode::Esc => {
+                self.search = None;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Inbox {
+    /// An inbox that has been told of nothing yet.
+    pub(super) fn new(settings: InboxSettings) -> Self {
+        Self {
+            settings,
+            listing: Listing::default(),
+            selected: None,
+            armed: None,
+            opening: None,
+            open: None,
+            screen: Screen::List,
+            message: None,
+            first: 0,
+            guard: Guard::default(),
+            tick: None,
+        }
+    }
+
+    /// Shows another screen. Keys that were meant for the one before do not count on it.
+    fn turn_to(&mut self, screen: Screen) {
+        self.screen = screen;
+        self.armed = None;
+        self.guard.raise();
+    }
+
+    fn key(&mut self, key: KeyEvent, now: Moment) -> Vec<Act> {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if control && key.code == KeyCode::Char('c') {
+            return vec![Act::Tell(PersonEvent::Leave)];
+        }
+        if let (Screen::Review, Some(open)) = (self.screen, &mut self.open)
+            && open.search.is_some()
+        {
+            if open.search_key(key) {
+                // The key that has ended the search is not to be followed by one that decides.
+                self.guard.disturbed(now);
+            } else {
+                self.guard.typed(now);
+            }
+            return Vec::new();
+        }
+        let meant = self.guard.take(now) == Meant::Yes;
+        let armed = self.armed.take().filter(|_| meant);
+        self.message = None;
+        if key.modifiers.contains(KeyModifiers::ALT) {
+            return Vec::new();
+        }
+        match self.screen {
+            Screen::List if control => Vec::new(),
+            Screen::List => self.key_in_list(key.code, meant, armed.as_ref()),
+            Screen::Review => self.key_in_review(key, meant),
+        }
+    }
+
+    fn key_in_list(
+        &mut self,
+        code: KeyCode,
+        meant: bool,
+        armed: Option<&(RequestId, Digest)>,
+    ) -> Vec<Act> {
+        let last = self.listing.asks.len().saturating_sub(1);
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.select(self.place().saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.select((self.place() + 1).min(last)),
+            KeyCode::Home | KeyCode::Char('g') => self.select(0),
+            KeyCode::End | KeyCode::Char('G') => self.select(last),
+            KeyCode::Tab if self.open.is_some() => self.turn_to(Screen::Review),
+            KeyCode::Enter if meant => return self.review(),
+            KeyCode::Char('d') if meant => return self.deny(armed),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Where in the list the selected ask stands.
+    fn place(&self) -> usize {
+        let mut asks = self.listing.asks.iter();
+        asks.position(|ask| Some(&ask.id) == self.selected.as_ref())
+            .unwrap_or_default()
+    }
+
+    fn select(&mut self, place: usize) {
+        self.selected = self.listing.asks.get(place).map(|ask| ask.id.clone());
+    }
+
+    fn selected(&self) -> Option<&ListedAsk> {
+        self.listing.asks.get(self.place())
+    }
+
+    /// Asks for the review of the selected ask, or goes back to the one that is open.
+    fn review(&mut self) -> Vec<Act> {
+        let Some(ask) = self.selected() else {
+            return Vec::new();
+        };
+        if let Some(open) = &self.open {
+            if open.id == ask.id {
+                self.turn_to(Screen::Review);
+            } else {
+                self.message = Some("another review is open: Tab goes back to it".to_owned());
+            }
+            return Vec::new();
+        }
+        if self.opening.is_some() || ask.state == ListedState::Answering {
+            return Vec::new();
+        }
+        let id = ask.id.clone();
+        self.opening = Some(id.clone());
+        vec![Act::Tell(PersonEvent::Review(id))]
+    }
+
+    /// Denies the selected ask, where that was wanted of the same one before.
+    fn deny(&mut self, armed: Option<&(RequestId, Digest)>) -> Vec<Act> {
+        let Some(ask) = self
+            .selected()
+            .filter(|ask| ask.state != ListedState::Answering)
+        else {
+            return Vec::new();
+        };
+        let wanted = (ask.id.clone(), ask.digest);
+        if armed != Some(&wanted) {
+            self.armed = Some(wanted);
+            return Vec::new();
+        }
+        let (id, digest) = wanted;
+        self.message = Some(format!("denying {}", text::visible(id.as_str())));
+        vec![Act::Tell(PersonEvent::Denied {
+            id,
+            digest,
+            by: Answerer::Person(UserSurface::Dialog),
+        })]
+    }
+
+    fn key_in_review(&mut self, key: KeyEvent, meant: bool) -> Vec<Act> {
+        let Some(open) = &mut self.open else {
+            return Vec::new();
+        };
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            let approves = key.code == KeyCode::Char('a') && meant && open.seen == Seen::All;
+            return if approves && open.page > 0 {
+                self.decide(Choice::Once)
+            } else {
+                Vec::new()
+            };
+        }
+        match key.code {
+            KeyCode::Esc if meant => self.decide(Choice::Deny),
+            KeyCode::Char('q') | KeyCode::Backspace => {
+                let id = open.id.clone();
+                self.open = None;
+                self.turn_to(Screen::List);
+                vec![Act::Tell(PersonEvent::Close(id))]
+            }
+            KeyCode::Tab => {
+                self.turn_to(Screen::List);
+                Vec::new()
+            }
+            _ => {
+                open.look_around(key);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Decides the ask that is open.
+    fn decide(&mut self, choice: Choice) -> Vec<Act> {
+        let Some(open) = self.open.take() else {
+            return Vec::new();
+        };
+        let word = if choice == Choice::Once {
+            "approved"
+        } else {
+            "denied"
+        };
+        self.turn_to(Screen::List);
+        self.message = Some(format!("{word} {}", open.summary));
+        vec![Act::Tell(PersonEvent::Chosen {
+            id: open.id,
+            digest: open.digest,
+            choice,
+            by: Answerer::Person(UserSurface::Dialog),
+        })]
+    }
+
+    fn show(&mut self, shown: Shown) {
+        self.opening = None;
+        self.selected = Some(shown.request.id.clone());
+        self.message = None;
+        self.open = Some(Open::new(shown));
+        self.turn_to(Screen::Review);
+    }
+
+    fn withdraw(&mut self, id: &RequestId, why: &str) {
+        let why = text::visible(why);
+        if let Some(open) = self.open.take_if(|open| open.id == *id) {
+            self.turn_to(Screen::List);
+            let words = format!("closed {}: {why}; nothing was decided here", open.summary);
+            self.message = Some(words);
+        } else if self.opening.take_if(|opening| opening == id).is_some() {
+            self.message = Some(format!(
+                "{} does not open: {why}",
+                text::visible(id.as_str())
+            ));
+        }
+    }
+
+    /// The list has changed. The selected ask stays so as long as it is there; where another one takes its place, keys that were
+    /// meant for it do not count.
+    fn list(&mut self, listing: Listing) {
+        let place = self.place();
+        self.listing = listing;
+        // A review that the session has no mind to open is not waited for.
+        let is_open = |ask: &ListedAsk| ask.state == ListedState::Open;
+        self.opening = self.listing.asks.iter().find_map(|ask| {
+            let opening = self.opening.take_if(|id| *id == ask.id);
+            opening.filter(|_| is_open(ask))
+        });
+        let stays = |id: &RequestId| self.listing.asks.iter().any(|ask| ask.id == *id);
+        if !self.selected.as_ref().is_some_and(stays) {
+            self.select(place.min(self.listing.asks.len().saturating_sub(1)));
+            self.armed = None;
+            if self.screen == Screen::List {
+                self.guard.raise();
+            }
+        }
+    }
+}
+
+impl App for Inbox {
+    fn news(&mut self, news: News, _now: Moment) -> Vec<Act> {
+        match news {
+            News::Show(shown) => self.show(*shown),
+            News::Withdraw { id, why } => self.withdraw(&id, &why),
+            News::List(listing) => self.list(*listing),
+            News::Notice(line) => {
+                self.message = Some(line.clone());
+                return vec![Act::Print(Line::from(line))];
+            }
+            News::Waiting(_) => {}
+        }
+        Vec::new()
+    }
+
+    fn input(&mut self, input: Input, now: Moment) -> Vec<Act> {
+        match input {
+            Input::Key(key) => return self.key(key, now),
+            Input::Paste(pasted) => {
+                if let (Screen::Review, Some(open)) = (self.screen, &mut self.open)
+                    && let Some(line) = &mut open.search
+                {
+                    line.insert(&pasted);
+                }
+            }
+            Input::Focus => {}
+        }
+        self.armed = None;
+        self.guard.disturbed(now);
+        Vec::new()
+    }
+
+    fn due(&self) -> Option<Moment> {
+        let guard = self.guard.falls_at();
+        [guard, self.tick].into_iter().flatten().min()
+    }
+
+    fn draw(&mut self, size: Size, now: Moment) -> Frame {
+        view::draw(self, size, now)
+    }
+
+    fn drawn(&mut self, now: Moment) {
+        self.guard.drawn(now);
+        let ages = self.screen == Screen::List && !self.listing.asks.is_empty();
+        self.tick = ages.then(|| now.next_multiple(TICK));
+        if let (Screen::Review, Some(open)) = (self.screen, &mut self.open) {
+            open.note_seen();
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! The inbox mode: asks wait in a list until the person opens one of them. Nothing opens by itself.
+//!
+//! ```text
+//! ask ─▶ waiting ─┬─ opened ─▶ read and judged again ─▶ on screen ─┬─ decided
+//!                 │     ▲                                          └─ closed: waiting again
+//!                 ├─ denied unopened: read again, then answered
+//!                 └─ withdrawn, expired, taken by the parent, the session ends
+//! ```
+//!
+//! It keeps what the list shows and nothing of what is asked: a request stays in its file until it is opened. What is settled
+//! is remembered for a while as who asked, how it ended and when.
+//!
+//! Invariants: at most so many wait as the configuration says, and one more is refused with that reason; one review is open at
+//! a time, and only because somebody asked for it; a denial from the list is for the bytes that the list knows.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::advice::Urgency;
+use super::{Authority, Person, Stage, State};
+use crate::audit::Entry;
+use crate::clock::Moment;
+use crate::policy;
+use crate::presentation::select::Choice;
+use crate::presentation::{review_line, text};
+use crate::prompt::Answerer;
+use crate::serve::event::{Care, Effect};
+use crate::spool::Candidate;
+use crate::wire::{
+    Decision, DecisionSource, Digest, ForwardedPermissionRequest, PayloadKind, RequestId,
+};
+
+/// Most UTF-16 units of a name that the list keeps: who asks may call itself anything, at any length.
+const MAX_NAME_UNITS: usize = 200;
+
+/// What the list shows at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// What waits, the oldest first.
+    pub asks: Vec<ListedAsk>,
+    /// What was settled lately, the last one first.
+    pub resolutions: Vec<Resolution>,
+    /// How many asks were refused because so many waited already.
+    pub refused: u64,
+}
+
+/// An ask in the list: no word of what it asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedAsk {
+    /// Id of the ask.
+    pub id: RequestId,
+    /// Digest of its bytes. A denial from the list is for these.
+    pub digest: Digest,
+    /// Agent that asks, empty where it has no name.
+    pub agent: String,
+    /// Session that asks.
+    pub session: String,
+    /// What kind of gate asks.
+    pub kind: PayloadKind,
+    /// When it came into the list.
+    pub since: Moment,
+    /// How old it was then.
+    pub age_then: Duration,
+    /// Where it stands.
+    pub state: ListedState,
+}
+
+impl ListedAsk {
+    /// How old the ask is.
+    pub fn age(&self, now: Moment) -> Duration {
+        self.age_then.saturating_add(now.since(self.since))
+    }
+}
+
+/// Where an ask of the list stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListedState {
+    /// Nobody has opened it.
+    Waiting,
+    /// Its review is open, or about to be.
+    Open,
+    /// It is decided; the answer is on its way.
+    Answering,
+}
+
+/// How an ask ended: who asked, how, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution {
+    /// Id of the ask.
+    pub id: RequestId,
+    /// Agent that asked, empty where it has no name.
+    pub agent: String,
+    /// What kind of gate asked.
+    pub kind: PayloadKind,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When.
+    pub at: Moment,
+}
+
+/// How an ask ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was approved.
+    Approved,
+    /// It was denied by somebody, or by a rule.
+    Denied,
+    /// Its requester took it back, changed it, or is gone.
+    Cancelled,
+    /// It waited as long as an ask may.
+    Expired,
+    /// The session ended first, or the person left.
+    Retired,
+    /// It could not be used, or its answer could not be recorded or delivered.
+    Error,
+}
+
+impl Outcome {
+    /// Its name, on the screen and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+            Self::Retired => "retired",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The list.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    limits: policy::Inbox,
+    items: Vec<Item>,
+    resolutions: VecDeque<Resolution>,
+    refused: u64,
+    /// Whether the person has not seen it as it is.
+    changed: bool,
+    /// When the event came that is being looked at.
+    pub(super) now: Moment,
+}
+
+#[derive(Debug)]
+struct Item {
+    ask: ListedAsk,
+    /// What it is read again for, where that is not to be shown.
+    fate: Option<Fate>,
+    /// How it ends once the answer is delivered.
+    ending: Option<Outcome>,
+    /// Whether the parent was asked and had no answer: then it stays here.
+    given_back: bool,
+}
+
+/// What becomes of an ask when it has been read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is denied, as somebody said.
+    Denied(Answerer),
+    /// It is denied, unless policy can decide it by now.
+    Expired,
+}
+
+impl Inbox {
+    pub(super) fn new(limits: policy::Inbox) -> Self {
+        Self {
+            limits,
+            items: Vec::new(),
+            resolutions: VecDeque::new(),
+            refused: 0,
+            changed: true,
+            now: Moment::default(),
+        }
+    }
+
+    fn item(&mut self, id: &RequestId) -> Option<&mut Item> {
+        self.items.iter_mut().find(|item| item.ask.id == *id)
+    }
+
+    fn take(&mut self, id: &RequestId) -> Option<Item> {
+        let at = self.items.iter().position(|item| item.ask.id == *id)?;
+        self.changed = true;
+        Some(self.items.remove(at))
+    }
+
+    fn deadline(&self, item: &Item) -> Option<Moment> {
+        self.limits.expire.map(|wait| item.ask.since.after(wait))
+    }
+}
+
+impl State {
+    /// Puts an ask in line for the person here.
+    pub(super) fn wait_for_person(
+        &mut self,
+        now: Moment,
+        request: &ForwardedPermissionRequest,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = &request.id;
+        if let Some(reason) = self.list(now, request, effects) {
+            return self.unavailable(request, &reason, effects);
+        }
+        self.queue.push(&request.requester_session_id, id.clone());
+        self.set_stage(id, Stage::Queued);
+        self.advise(request, Urgency::Ahead, effects);
+    }
+
+    /// Takes an ask into the list, where there is one. Gives the reason why it must not wait as well.
+    fn list(
+        &mut self,
+        now: Moment,
+        request: &ForwardedPermissionRequest,
+        effects: &mut Vec<Effect>,
+    ) -> Option<String> {
+        let ask = self.asks.get(&request.id)?;
+        let inbox = self.inbox.as_mut()?;
+        inbox.changed = true;
+        if inbox.item(&request.id).is_some() {
+            return None;
+        }
+        let waiting = inbox.items.iter().filter(|item| item.ending.is_none());
+        let most = inbox.limits.max_pending;
+        if waiting.count() >= most {
+            inbox.refused += 1;
+            return Some(format!(
+                "{most} asks wait for the person in session \"{}\" already, and no more may",
+                self.setup.session
+            ));
+        }
+        let payload = request.projection();
+        let name = |name: &str| text::clip_utf16(name, MAX_NAME_UNITS).into_owned();
+        let listed = ListedAsk {
+            id: request.id.clone(),
+            digest: ask.digest,
+            agent: name(request.agent_name().unwrap_or_default()),
+            session: name(&request.requester_session_id),
+            kind: payload.kind,
+            since: now,
+            age_then: self.files.age(now, ask.stamp),
+            state: ListedState::Waiting,
+        };
+        let younger = |item: &Item| item.ask.age(now) < listed.age(now);
+        let place = inbox.items.iter().position(younger);
+        let place = place.unwrap_or(inbox.items.len());
+        inbox.items.insert(
+            place,
+            Item {
+                ask: listed,
+                fate: None,
+                ending: None,
+                given_back: false,
+            },
+        );
+        effects.push(Effect::Log(
+            Self::prompt_entry("permission_request.waiting", request)
+                .with_facts(review_line::payload_facts(&payload)),
+        ));
+        None
+    }
+
+    /// Notes that the parent had no answer: the ask stays with the person here.
+    pub(super) fn note_given_back(&mut self, id: &RequestId) {
+        if let Some(item) = self.inbox.as_mut().and_then(|inbox| inbox.item(id)) {
+            item.given_back = true;
+        }
+    }
+
+    /// The parent can be asked again: what it had no answer to then, it may have one to now.
+    pub(super) fn forget_given_back(&mut self) {
+        for item in self.inbox.iter_mut().flat_map(|inbox| &mut inbox.items) {
+            item.given_back = false;
+        }
+    }
+
+    /// Whether an ask waits for the person here although the parent is served.
+    pub(super) fn stays_here(&self, id: &RequestId) -> bool {
+        self.person == Person::Here
+            && self.inbox.as_ref().is_some_and(|inbox| {
+                let mut items = inbox.items.iter();
+                items.any(|item| item.ask.id == *id && item.given_back)
+            })
+    }
+
+    /// Opens the review of an ask that waits, where none is open.
+    pub(super) fn review(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
+        if self.on_screen.is_some() || self.shutting_down || self.person != Person::Here {
+            return;
+        }
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
+        };
+        if self.inbox.is_none() || !matches!(ask.stage, Stage::Queued) {
+            return;
+        }
+        ask.stage = Stage::Rereading;
+        self.queue.remove(&ask.requester, id);
+        self.on_screen = Some(id.clone());
+        self.touch_list();
+        self.look_at(Candidate::of(id), effects);
+    }
+
+    /// Closes the review of an ask, which nobody has decided.
+    pub(super) fn close_review(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
+        if self.inbox.is_none() || self.on_screen.as_ref() != Some(id) {
+            return;
+        }
+        // Where it is not on screen yet although it was about to be, it must not stay there.
+        effects.push(Effect::Withdraw {
+            id: id.clone(),
+            why: "it was left undecided".to_owned(),
+        });
+        self.on_screen = None;
+        self.touch_list();
+        let stays = self.stays_here(id) || self.authority() == Authority::Person;
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
+        };
+        // One that is being read is put in line when it has been.
+        if matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAdvice) {
+            if stays {
+                ask.stage = Stage::Queued;
+                self.queue.push(&ask.requester, id.clone());
+            } else {
+                ask.stage = Stage::Rereading;
+                self.look_at(Candidate::of(id), effects);
+            }
+        }
+    }
+
+    /// Denies an ask of the list unopened. Whatever else is open stays so.
+    pub(super) fn deny_listed(
+        &mut self,
+        id: &RequestId,
+        digest: Digest,
+        by: Answerer,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(ask) = self.asks.get(id).filter(|ask| ask.digest == digest) else {
+            return;
+        };
+        if self.inbox.is_none() {
+            return;
+        }
+        if matches!(ask.stage, Stage::Shown(_)) {
+            effects.push(Effect::Withdraw {
+                id: id.clone(),
+                why: "it was denied from the list".to_owned(),
+            });
+            return self.chosen(id, digest, Choice::Deny, by, effects);
+        }
+        self.read_for(id, Fate::Denied(by), effects);
+    }
+
+    /// Has an ask that waits read again, to be answered without being shown.
+    fn read_for(&mut self, id: &RequestId, fate: Fate, effects: &mut Vec<Effect>) {
+        let Some(item) = self.inbox.as_mut().and_then(|inbox| inbox.item(id)) else {
+            return;
+        };
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
+        };
+        match ask.stage {
+            Stage::Queued => {
+                ask.stage = Stage::Rereading;
+                self.queue.remove(&ask.requester, id);
+            }
+            Stage::AwaitingAdvice => ask.stage = Stage::Rereading,
+            Stage::Rereading if item.fate.is_none() => {}
+            Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
+        }
+        item.fate = Some(fate);
+        self.touch_list();
+        self.look_at(Candidate::of(id), effects);
+    }
+
+    /// What an ask was read again for, where that was not to show it.
+    pub(super) fn fate(&mut self, id: &RequestId) -> Option<Fate> {
+        self.inbox.as_mut()?.item(id)?.fate.take()
+    }
+
+    /// Answers an ask that somebody denied unopened.
+    pub(super) fn deny_unopened(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        by: Answerer,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.end_opening(&request.id, "it was denied from the list", effects);
+        let decision = by.decision(Choice::Deny);
+        let entry = Self::choice_entry(request, &decision);
+        self.decide(request, decision, vec![entry], Care::Person, effects);
+    }
+
+    /// Answers an ask that has waited as long as one may.
+    pub(super) fn expire(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(inbox) = &mut self.inbox else { return };
+        let waited = inbox.limits.expire.unwrap_or_default();
+        if let Some(item) = inbox.item(&request.id) {
+            item.ending = Some(Outcome::Expired);
+        }
+        self.end_opening(&request.id, EXPIRED, effects);
+        let reason = format!(
+            "nobody in session \"{}\" decided it within {} s",
+            self.setup.session,
+            waited.as_secs_f64()
+        );
+        self.unavailable(request, &reason, effects);
+    }
+
+    /// Looks which asks have waited as long as one may.
+    pub(super) fn expire_waiting(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        let Some(inbox) = &self.inbox else { return };
+        let due: Vec<RequestId> = inbox
+            .items
+            .iter()
+            .filter(|item| inbox.deadline(item).is_some_and(|at| at <= now))
+            .map(|item| item.ask.id.clone())
+            .collect();
+        for id in due {
+            let Some(ask) = self.asks.get_mut(&id) else {
+                continue;
+            };
+            if !matches!(ask.stage, Stage::Shown(_)) {
+                self.read_for(&id, Fate::Expired, effects);
+                continue;
+            }
+            if let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Rereading) {
+                self.expire(&request, effects);
+            }
+        }
+    }
+
+    /// When the next ask has waited as long as one may.
+    pub(super) fn next_expiry(&self) -> Option<Moment> {
+        let inbox = self.inbox.as_ref()?;
+        let waiting = inbox
+            .items
+            .iter()
+            .filter(|item| item.fate.is_none() && item.ending.is_none());
+        waiting.filter_map(|item| inbox.deadline(item)).min()
+    }
+
+    /// Tells the person why a review that they asked for does not open, or closes.
+    pub(super) fn end_opening(&self, id: &RequestId, why: &str, effects: &mut Vec<Effect>) {
+        if self.inbox.is_some() && self.on_screen.as_ref() == Some(id) {
+            effects.push(Effect::Withdraw {
+                id: id.clone(),
+                why: why.to_owned(),
+            });
+        }
+    }
+
+    /// Notes how an ask of the list ends, unless it is known already.
+    pub(super) fn note_ending(&mut self, id: &RequestId, decision: &Decision) {
+        let unavailable = matches!(decision.decided_by, DecisionSource::Unavailable { .. });
+        let outcome = if decision.is_approved() {
+            Outcome::Approved
+        } else if unavailable && (self.shutting_down || self.person == Person::Nobody) {
+            Outcome::Retired
+        } else if decision.decided_by.is_nobody() {
+            Outcome::Error
+        } else {
+            Outcome::Denied
+        };
+        self.touch_list();
+        if let Some(item) = self.inbox.as_mut().and_then(|inbox| inbox.item(id)) {
+            item.ending.get_or_insert(outcome);
+        }
+    }
+
+    /// The answer has reached its requester: the ask has ended as it was decided.
+    pub(super) fn resolve_as_decided(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
+        let item = self.inbox.as_mut().and_then(|inbox| inbox.item(id));
+        if let Some(outcome) = item.and_then(|item| item.ending) {
+            self.resolve(id, outcome, effects);
+        }
+    }
+
+    /// Takes an ask out of the list, for it has ended.
+    pub(super) fn resolve(&mut self, id: &RequestId, outcome: Outcome, effects: &mut Vec<Effect>) {
+        let Some(inbox) = &mut self.inbox else { return };
+        let Some(Item { ask, .. }) = inbox.take(id) else {
+            return;
+        };
+        effects.push(Effect::Log(
+            Entry::new("permission_request.resolved")
+                .with("requestId", id.as_str())
+                .with("agentName", ask.agent.as_str())
+                .with("outcome", outcome.name()),
+        ));
+        let at = inbox.now;
+        inbox.resolutions.push_front(Resolution {
+            id: ask.id,
+            agent: ask.agent,
+            kind: ask.kind,
+            outcome,
+            at,
+        });
+        inbox.resolutions.truncate(inbox.limits.retain);
+    }
+
+    /// Takes an ask out of the list, for it is somebody else's now.
+    pub(super) fn unlist(&mut self, id: &RequestId) {
+        if let Some(inbox) = &mut self.inbox {
+            let _gone = inbox.take(id);
+        }
+    }
+
+    /// Notes that the list is not what the person has seen.
+    pub(super) fn touch_list(&mut self) {
+        if let Some(inbox) = &mut self.inbox {
+            inbox.changed = true;
+        }
+    }
+
+    /// Shows the list, where it has changed.
+    pub(super) fn show_list(&mut self, effects: &mut Vec<Effect>) {
+        let Some(inbox) = &mut self.inbox else { return };
+        if !std::mem::take(&mut inbox.changed) {
+            return;
+        }
+        let asks = inbox.items.iter().map(|item| {
+            let state = if item.ending.is_some() {
+                ListedState::Answering
+            } else if self.on_screen.as_ref() == Some(&item.ask.id) {
+                ListedState::Open
+            } else {
+                ListedState::Waiting
+            };
+            ListedAsk {
+                state,
+                ..item.ask.clone()
+            }
+        });
+        effects.push(Effect::List(Box::new(Listing {
+            asks: asks.collect(),
+            resolutions: inbox.resolutions.iter().cloned().collect(),
+            refused: inbox.refused,
+        })));
+    }
+}
+
+/// What is told where the review of an ask closes because it waited too long.
+const EXPIRED: &str = "it has waited as long as asks may wait here";
