@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::advice::{Advice, Urgency};
+use super::annotations::{Annotations, Urgency};
 use super::{ENDED, Look, Pending, Stage, State, requester_gone};
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -193,7 +193,7 @@ impl State {
                 // The same bytes; if somebody has put them there anew, this is the file that is answered.
                 known.stamp = stamp;
                 match known.stage {
-                    Stage::Rereading | Stage::AwaitingAdvice => Look::Turn,
+                    Stage::Rereading | Stage::AwaitingAnnotations => Look::Turn,
                     Stage::Queued => Look::Waiting,
                     Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
                 }
@@ -216,8 +216,8 @@ impl State {
                     expires_at: now.after(limit.saturating_sub(age)),
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
                     stage: Stage::Queued,
-                    advice: Advice::Unasked,
-                    unadvised: false,
+                    annotations: Annotations::Unasked,
+                    unannotated: false,
                 },
             );
         }
@@ -244,7 +244,7 @@ impl State {
         let id = request.id.clone();
         if look == Look::Waiting {
             if judgement.verdict == Verdict::Ask {
-                return self.advise(&request, Urgency::Ahead, effects);
+                return self.annotate(&request, Urgency::Ahead, effects);
             }
             self.queue.remove(&request.requester_session_id, &id);
         }

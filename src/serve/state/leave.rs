@@ -37,7 +37,7 @@ impl State {
 
     /// Forgets an ask in whatever stage it is, and takes it off the screen.
     pub(super) fn take_off(&mut self, id: &RequestId, why: &str, effects: &mut Vec<Effect>) {
-        self.drop_advice(id, effects);
+        self.cancel_annotating(id, effects);
         let Some(ask) = self.asks.remove(id) else {
             return;
         };
@@ -48,7 +48,7 @@ impl State {
                 why: why.to_owned(),
             }),
             Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
-            Stage::Rereading | Stage::AwaitingAdvice | Stage::Deciding(_) => {}
+            Stage::Rereading | Stage::AwaitingAnnotations | Stage::Deciding(_) => {}
         }
         self.leave_screen(id);
     }
@@ -90,7 +90,7 @@ impl State {
                 }
                 Stage::Queued
                 | Stage::Rereading
-                | Stage::AwaitingAdvice
+                | Stage::AwaitingAnnotations
                 | Stage::Shown(_)
                 | Stage::Relayed(_)
                     if ask.expires_at <= now =>
@@ -99,7 +99,7 @@ impl State {
                 }
                 Stage::Queued
                 | Stage::Rereading
-                | Stage::AwaitingAdvice
+                | Stage::AwaitingAnnotations
                 | Stage::Shown(_)
                 | Stage::Relayed(_)
                 | Stage::Deciding(_) => {}
@@ -162,7 +162,7 @@ impl State {
                     effects.push(Effect::CancelRelay(id));
                     self.unavailable(&request, ENDED, effects);
                 }
-                Stage::Queued | Stage::Rereading | Stage::AwaitingAdvice => {
+                Stage::Queued | Stage::Rereading | Stage::AwaitingAnnotations => {
                     self.look_at(Candidate::of(&id), effects);
                 }
                 deciding @ Stage::Deciding(_) => ask.stage = deciding,

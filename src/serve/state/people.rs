@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::advice::Urgency;
+use super::annotations::Urgency;
 use super::{Authority, Person, Stage, State};
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -39,14 +39,14 @@ impl State {
             Authority::Person => {
                 self.queue.push(&request.requester_session_id, id.clone());
                 self.set_stage(id, Stage::Queued);
-                self.advise(&request, Urgency::Ahead, effects);
+                self.annotate(&request, Urgency::Ahead, effects);
             }
             Authority::Parent => {
                 if let Some(reason) = self.circle(&request) {
                     return self.decide_unpassable(&request, &reason, effects);
                 }
-                // Whoever asks a person is who has it advised about.
-                self.drop_advice(id, effects);
+                // Whoever asks a person is who has it annotated.
+                self.cancel_annotating(id, effects);
                 let Some(ask) = self.asks.get(id) else { return };
                 let left = ask.gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
                     at.since(now).saturating_sub(RELAY_MARGIN)
@@ -97,13 +97,13 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         let id = request.id.clone();
-        let advice = self.advice(&request, effects);
+        let annotations = self.annotations_of(&request, effects);
         let Some(ask) = self.asks.get_mut(&id) else {
             return;
         };
-        let Some(annotations) = advice else {
+        let Some(annotations) = annotations else {
             // Its turn it keeps: the screen must not change under the hands of who reads it.
-            ask.stage = Stage::AwaitingAdvice;
+            ask.stage = Stage::AwaitingAnnotations;
             return;
         };
         let shown = Shown {
@@ -195,7 +195,7 @@ impl State {
         match outcome {
             RelayOutcome::Nobody(_) if self.person == Person::Here && !self.shutting_down => {
                 self.queue.push(&request.requester_session_id, id.clone());
-                self.advise(&request, Urgency::Ahead, effects);
+                self.annotate(&request, Urgency::Ahead, effects);
             }
             RelayOutcome::Nobody(decision) | RelayOutcome::Answered(decision) => {
                 self.decide(&request, decision, Vec::new(), Care::Fast, effects);
@@ -248,7 +248,7 @@ impl State {
         ));
         if let Some(id) = self.on_screen.take()
             && let Some(ask) = self.asks.get_mut(&id)
-            && matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAdvice)
+            && matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAnnotations)
         {
             if matches!(ask.stage, Stage::Shown(_)) {
                 effects.push(Effect::Withdraw {
