@@ -16,6 +16,7 @@ mod evidence_fixtures;
 mod flow_ask;
 mod flow_clocks;
 mod flow_evidence;
+mod flow_events;
 mod flow_inspection;
 mod flow_liveness;
 mod flow_queue;
