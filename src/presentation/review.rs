@@ -194,6 +194,8 @@ impl Review {
         }
         let layout = Layout::of(&self.blocks, self.label_columns, columns, form);
         let rows = rows.map(|row| match &self.layout {
+            // What stands above the first fact belongs to no place in it.
+            _ if row == 0 => 0,
             None => 0,
             Some(before) => before
                 .place(row)
