@@ -9,6 +9,7 @@
 //! Invariants: no renderer gives out a character that is invisible or that moves others; no renderer drops a core fact; a
 //! command never reaches an agent-facing text; what a model wrote is marked as such and stays out of logs and denials.
 
+pub mod broadcast;
 pub mod denial;
 pub mod dialog;
 pub mod evidence;
