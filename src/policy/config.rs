@@ -119,7 +119,7 @@ pub struct Config {
     pub inbox: Inbox,
     /// `authorizers`: the programs that `authorizer_chain` names; 30 s each.
     pub authorizers: BTreeMap<String, Program>,
-    /// `annotatorChain`: programs that add advice to a prompt, in order. None.
+    /// `annotatorChain`: programs that annotate what a person is asked, in order. None.
     pub annotator_chain: Vec<String>,
     /// `annotators`: the programs that `annotator_chain` names; 3 s each.
     pub annotators: BTreeMap<String, Program>,

@@ -1,4 +1,4 @@
-//! Annotators: whoever adds advice to a question before a person sees it.
+//! Annotators: whoever adds a text to a question before a person sees it.
 //!
 //! A configuration names them, in order. All of a chain are asked at once, each for a bounded time, and whatever one does, its
 //! outcome is a text or none: there is no way to decide anything here. Which ask is annotated, and when, is decided by the pure
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::event::{Advise, Event, Note};
+use super::event::{Annotate, AnnotatorOutcome, Event};
 use crate::program::{Executable, Failure, Outcome};
 use crate::wire::{AskFacts, Digest, RequestId};
 
@@ -96,10 +96,9 @@ impl AnnotatorChain {
     }
 
     /// Asks all of them at once, and gives what came of it in their order.
-    async fn annotate(self, facts: Arc<AskFacts>) -> Vec<Note> {
+    async fn annotate(self, facts: Arc<AskFacts>) -> Vec<AnnotatorOutcome> {
         let mut running = JoinSet::new();
-        let mut outcomes = HashMap::new();
-        let mut tasks = Vec::new();
+        let mut links = Vec::with_capacity(self.links.len());
         for link in self.links {
             let facts = Arc::clone(&facts);
             let task = running.spawn(async move {
@@ -108,20 +107,22 @@ impl AnnotatorChain {
                     .await
                     .unwrap_or(Outcome::Failed(Failure::TooSlow(link.timeout)))
             });
-            tasks.push((task.id(), link.name));
+            links.push((task.id(), link.name));
         }
-        while let Some(ended) = running.join_next_with_id().await {
-            let (task, outcome) =
-                ended.unwrap_or_else(|error| (error.id(), Outcome::Failed(Failure::Broken)));
-            outcomes.insert(task, outcome);
+        let mut ended = HashMap::with_capacity(links.len());
+        while let Some(task) = running.join_next_with_id().await {
+            // One that panics is as good as one that fails.
+            let (id, outcome) =
+                task.unwrap_or_else(|error| (error.id(), Outcome::Failed(Failure::Broken)));
+            ended.insert(id, outcome);
         }
-        let notes = tasks.into_iter().map(|(task, name)| Note {
-            outcome: outcomes
-                .remove(&task)
-                .unwrap_or(Outcome::Failed(Failure::Broken)),
-            name,
-        });
-        notes.collect()
+        links
+            .into_iter()
+            .filter_map(|(id, name)| {
+                let outcome = ended.remove(&id)?;
+                Some(AnnotatorOutcome { name, outcome })
+            })
+            .collect()
     }
 }
 
@@ -129,7 +130,7 @@ impl AnnotatorChain {
 #[derive(Debug, Default)]
 pub(super) struct Annotating {
     chain: AnnotatorChain,
-    running: JoinSet<Vec<Note>>,
+    running: JoinSet<Vec<AnnotatorOutcome>>,
     asks: HashMap<RequestId, (AbortHandle, Digest)>,
 }
 
@@ -145,11 +146,11 @@ impl Annotating {
         &self.chain.unregistered
     }
 
-    pub(super) fn start(&mut self, advise: Advise) {
-        let facts = Arc::new(advise.facts);
+    pub(super) fn start(&mut self, annotate: Annotate) {
+        let facts = Arc::new(annotate.facts);
         let id = facts.request_id.clone();
         let handle = self.running.spawn(self.chain.clone().annotate(facts));
-        self.asks.insert(id, (handle, advise.digest));
+        self.asks.insert(id, (handle, annotate.digest));
     }
 
     pub(super) fn cancel(&mut self, id: &RequestId) {
@@ -165,7 +166,7 @@ impl Annotating {
     /// Waits until the next ask has its annotations; `None` where none is being annotated.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
-            let (task, notes) = match self.running.join_next_with_id().await? {
+            let (task, outcomes) = match self.running.join_next_with_id().await? {
                 Ok(ended) => ended,
                 Err(error) => (error.id(), Vec::new()),
             };
@@ -177,7 +178,7 @@ impl Annotating {
                 .map(|(id, (_, digest))| (id.clone(), *digest));
             if let Some((id, digest)) = found {
                 self.asks.remove(&id);
-                return Some(Event::Advised(id, digest, notes));
+                return Some(Event::Annotated(id, digest, outcomes));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::event::{Advise, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
+use super::event::{Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
@@ -35,9 +35,9 @@ pub(super) enum Errand {
     /// Stop waiting for the parent's answer to it.
     CancelRelay(RequestId),
     /// Ask the annotators about an ask.
-    Advise(Box<Advise>),
+    Annotate(Box<Annotate>),
     /// Stop them.
-    CancelAdvice(RequestId),
+    CancelAnnotating(RequestId),
     /// Watch the directory anew.
     Rearm,
 }
@@ -399,8 +399,8 @@ impl Core {
             }
             Effect::Relay(relay) => self.errands.push(Errand::Relay(relay)),
             Effect::CancelRelay(id) => self.errands.push(Errand::CancelRelay(id)),
-            Effect::Advise(advise) => self.errands.push(Errand::Advise(advise)),
-            Effect::CancelAdvice(id) => self.errands.push(Errand::CancelAdvice(id)),
+            Effect::Annotate(annotate) => self.errands.push(Errand::Annotate(annotate)),
+            Effect::CancelAnnotating(id) => self.errands.push(Errand::CancelAnnotating(id)),
             Effect::Finished => self.finished = true,
         }
     }

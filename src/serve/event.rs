@@ -53,7 +53,7 @@ pub enum Event {
     /// The parent session answered an ask that was passed on to it with these bytes, or nobody did.
     Relayed(RequestId, Digest, RelayOutcome),
     /// What the annotators made of an ask of these bytes, in their order.
-    Advised(RequestId, Digest, Vec<Note>),
+    Annotated(RequestId, Digest, Vec<AnnotatorOutcome>),
     /// The parent session is, or is not, demonstrably being served.
     Parent(ParentLife),
     /// What became of an answer.
@@ -77,7 +77,7 @@ pub enum RelayOutcome {
 
 /// What one annotator made of an ask: a text, and nothing that could decide.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct AnnotatorOutcome {
     /// Its name.
     pub name: String,
     /// Its text.
@@ -150,9 +150,9 @@ pub enum Effect {
     /// Stop waiting for the parent's answer to it.
     CancelRelay(RequestId),
     /// Ask the annotators about an ask that a person will be asked.
-    Advise(Box<Advise>),
+    Annotate(Box<Annotate>),
     /// Nobody will read what they write about it.
-    CancelAdvice(RequestId),
+    CancelAnnotating(RequestId),
     /// Everything is settled: the session can end.
     Finished,
 }
@@ -216,9 +216,9 @@ impl Shown {
     }
 }
 
-/// An ask to be advised about.
+/// An ask to be annotated.
 #[derive(Debug, Clone)]
-pub struct Advise {
+pub struct Annotate {
     /// Digest of its bytes.
     pub digest: Digest,
     /// What the annotators get of it.

@@ -23,8 +23,8 @@ mod wake;
 
 pub use annotate::{Annotator, AnnotatorChain, Annotators};
 pub use event::{
-    Advise, Answer, Care, Delivery, Effect, Event, FileClock, Note, ParentLife, Relay,
-    RelayOutcome, Shown,
+    Annotate, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife,
+    Relay, RelayOutcome, Shown,
 };
 pub use run::{Mode, Parent, ServeError, Server, Settings};
 pub use state::inbox::{ListedAsk, ListedState, Listing, Outcome, Resolution};

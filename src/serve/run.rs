@@ -78,7 +78,7 @@ pub struct Settings {
     pub mode: Mode,
     /// Its parent, if it has one.
     pub parent: Option<Parent>,
-    /// Who adds advice to what a person is asked.
+    /// Who adds a text to what a person is asked.
     pub annotators: AnnotatorChain,
     /// Recorded policy.
     pub policy: Arc<Policy>,
@@ -266,7 +266,7 @@ impl Server {
         Ok(())
     }
 
-    /// More is asked without them, never less; but somebody counts on their advice.
+    /// Annotators that are named and not there: nothing is decided otherwise without them, but somebody counts on them.
     fn say_who_is_not_there(&self) {
         let entries: Vec<Entry> = self
             .annotating
@@ -336,8 +336,8 @@ impl Server {
                         self.core().dispatch(clock::now(), Event::Relayed(id, digest, outcome));
                     }
                 }
-                Some(advised) = self.annotating.next() => {
-                    self.core().dispatch(clock::now(), advised);
+                Some(annotated) = self.annotating.next() => {
+                    self.core().dispatch(clock::now(), annotated);
                 }
                 () = woken.notify.notified() => self.wake(),
                 () = tokio::time::sleep_until(clock::instant(due).into()) => self.on_time(&mut times),
@@ -421,8 +421,8 @@ impl Server {
                         handle.abort();
                     }
                 }
-                Errand::Advise(advise) => self.annotating.start(*advise),
-                Errand::CancelAdvice(id) => self.annotating.cancel(&id),
+                Errand::Annotate(annotate) => self.annotating.start(*annotate),
+                Errand::CancelAnnotating(id) => self.annotating.cancel(&id),
                 Errand::Rearm => self.rearm(),
             }
         }

@@ -4,14 +4,14 @@
 //! Listed ─▶ Read ─▶ judge ─┬─ allow, deny ──────────▶ Answer ─▶ Answered ─▶ forgotten
 //!                          └─ ask ─┬─ Relay ─▶ Relayed ─▶ Answer
 //!                                  └─ queue ─▶ read and judged again ─▶ Show ─▶ Chosen ─▶ Answer
-//!                                      └─ Advise ─▶ Advised ─────────────┘
+//!                                      └─ Annotate ─▶ Annotated ─────────────┘
 //! ```
 //!
 //! It keeps little of an ask: what it needs to answer and to be fair. The request itself stays in its file and is read again
 //! when its turn comes, which also settles without a person whatever has become decidable meanwhile. A decision is kept
 //! until it is delivered: a failed write never leads to a second question.
 
-mod advice;
+mod annotations;
 pub(super) mod inbox;
 mod intake;
 mod leave;
@@ -22,7 +22,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::advice::Advice;
+use self::annotations::Annotations;
 use super::event::{Care, Effect, Event, FileClock, ParentLife};
 use super::queue::Queue;
 use crate::audit::Entry;
@@ -67,7 +67,7 @@ pub struct Setup {
     pub request_max_age: Duration,
     /// The limits of the inbox, where asks wait in one until the person opens them; `None` where they are put before the person.
     pub inbox: Option<policy::Inbox>,
-    /// Whether somebody writes advice for the person.
+    /// Whether there are annotators.
     pub annotates: bool,
 }
 
@@ -83,10 +83,10 @@ pub struct State {
     queue: Queue,
     on_screen: Option<RequestId>,
     inbox: Option<inbox::Inbox>,
-    /// How many asks are being advised about.
-    advising: usize,
-    /// Asks in line that are still to be advised about, in order of arrival; some of them may have gone.
-    unadvised: VecDeque<RequestId>,
+    /// How many asks are being annotated.
+    annotating: usize,
+    /// Asks in line that are still to be annotated, in order of arrival; some of them may have gone.
+    unannotated: VecDeque<RequestId>,
     /// Files whose reading was asked for and is still to come: a listing in between asks for none of them again.
     reading: HashSet<Candidate>,
     /// Files that are looked at again, and since when.
@@ -112,9 +112,9 @@ struct Pending {
     /// When its requester gives up, by its own word.
     gives_up_at: Option<Moment>,
     stage: Stage,
-    advice: Advice,
-    /// Whether it stands among those that are still to be advised about.
-    unadvised: bool,
+    annotations: Annotations,
+    /// Whether it stands among those that are still to be annotated.
+    unannotated: bool,
 }
 
 #[derive(Debug)]
@@ -123,8 +123,8 @@ enum Stage {
     Queued,
     /// Its turn has come; it is read again.
     Rereading,
-    /// Its turn has come; the advice about it is awaited.
-    AwaitingAdvice,
+    /// Its turn has come; its annotations are awaited.
+    AwaitingAnnotations,
     /// On screen.
     Shown(Box<ForwardedPermissionRequest>),
     /// With the parent.
@@ -169,8 +169,8 @@ impl State {
             asks: HashMap::new(),
             queue: Queue::default(),
             on_screen: None,
-            advising: 0,
-            unadvised: VecDeque::new(),
+            annotating: 0,
+            unannotated: VecDeque::new(),
             reading: HashSet::new(),
             growing: HashMap::new(),
             given_up: HashSet::new(),
@@ -237,7 +237,7 @@ impl State {
             Stage::Deciding(undelivered) => undelivered.retry_at,
             Stage::Queued
             | Stage::Rereading
-            | Stage::AwaitingAdvice
+            | Stage::AwaitingAnnotations
             | Stage::Shown(_)
             | Stage::Relayed(_) => None,
         });
@@ -294,7 +294,9 @@ impl State {
             Event::Relayed(id, digest, outcome) => {
                 self.relayed(now, &id, digest, outcome, &mut effects);
             }
-            Event::Advised(id, digest, notes) => self.advised(&id, digest, notes, &mut effects),
+            Event::Annotated(id, digest, outcomes) => {
+                self.annotated(&id, digest, outcomes, &mut effects);
+            }
             Event::Parent(life) => self.parent(life, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    Answer, Care, Delivery, Effect, Event, FileClock, ListedState, Listing, Note, ParentLife,
-    Person, RelayOutcome, Setup, State,
+    AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, ListedState, Listing,
+    ParentLife, Person, RelayOutcome, Setup, State,
 };
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -181,7 +181,7 @@ enum Op {
     /// The parent gives an ask back.
     GiveBack(&'static str),
     /// The annotators are done with an ask, or with an ask that they were once asked about.
-    Advised(&'static str, bool),
+    Annotated(&'static str, bool),
     Parent(ParentLife),
     PersonGone,
     Closed(&'static str),
@@ -221,7 +221,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (name(), choice()).prop_map(|(name, choice)| Op::ChooseOther(name, choice)),
         2 => (name(), any::<bool>()).prop_map(|(name, stale)| Op::Relayed(name, stale)),
         1 => name().prop_map(Op::GiveBack),
-        4 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Advised(name, stale)),
+        4 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Annotated(name, stale)),
         1 => prop::sample::select(vec![ParentLife::Serving, ParentLife::NotServing]).prop_map(Op::Parent),
         1 => Just(Op::PersonGone),
         1 => name().prop_map(Op::Closed),
@@ -250,8 +250,8 @@ struct Model {
     /// What the annotators said about the ask that was shown last.
     annotations: Vec<Annotation>,
     /// What annotators are asked about, and were ever.
-    advising: HashMap<RequestId, Digest>,
-    once_advised: HashMap<RequestId, Digest>,
+    annotating: HashMap<RequestId, Digest>,
+    once_annotated: HashMap<RequestId, Digest>,
     log: Vec<Entry>,
     /// What the parent was asked, and is still asked.
     relayed: HashMap<RequestId, Digest>,
@@ -314,8 +314,8 @@ impl Model {
             wanted: None,
             denied: HashSet::new(),
             annotations: Vec::new(),
-            advising: HashMap::new(),
-            once_advised: HashMap::new(),
+            annotating: HashMap::new(),
+            once_annotated: HashMap::new(),
             log: Vec::new(),
             relayed: HashMap::new(),
             once_relayed: HashMap::new(),
@@ -365,7 +365,7 @@ impl Model {
         let opens = |effect: &Effect| {
             matches!(
                 effect,
-                Effect::Show(_) | Effect::Relay(_) | Effect::Advise(_)
+                Effect::Show(_) | Effect::Relay(_) | Effect::Annotate(_)
             )
         };
         assert!(
@@ -486,17 +486,17 @@ impl Model {
                     self.step(Event::Relayed(id(name), digest, nobody));
                 }
             }
-            Op::Advised(name, stale) => {
+            Op::Annotated(name, stale) => {
                 let of = if stale {
-                    &self.once_advised
+                    &self.once_annotated
                 } else {
-                    &self.advising
+                    &self.annotating
                 };
                 if let Some(digest) = of.get(&id(name)).copied() {
-                    if self.advising.get(&id(name)) == Some(&digest) {
-                        self.advising.remove(&id(name));
+                    if self.annotating.get(&id(name)) == Some(&digest) {
+                        self.annotating.remove(&id(name));
                     }
-                    self.advised(name, digest);
+                    self.annotated(name, digest);
                 }
             }
             Op::Parent(life) => self.step(Event::Parent(life)),
@@ -510,18 +510,18 @@ impl Model {
     }
 
     /// Two annotators are done with an ask: one with a text, one without.
-    fn advised(&mut self, name: &str, digest: Digest) {
-        let notes = vec![
-            Note {
+    fn annotated(&mut self, name: &str, digest: Digest) {
+        let outcomes = vec![
+            AnnotatorOutcome {
                 name: "first".into(),
                 outcome: Outcome::Answered(format!("about {name}")),
             },
-            Note {
+            AnnotatorOutcome {
                 name: "second".into(),
                 outcome: Outcome::Failed(Failure::TooMuch),
             },
         ];
-        self.step(Event::Advised(id(name), digest, notes));
+        self.step(Event::Annotated(id(name), digest, outcomes));
     }
 
     /// The person answers what is in front of them.
@@ -590,8 +590,8 @@ impl Model {
                     assert_eq!(self.wanted.as_ref(), Some(&pair.0), "it opens by itself");
                 }
                 assert!(
-                    !self.advising.contains_key(&pair.0),
-                    "shown before its advice"
+                    !self.annotating.contains_key(&pair.0),
+                    "shown before its annotations"
                 );
                 self.annotations = shown.annotations;
                 self.shown = Some(pair);
@@ -614,14 +614,14 @@ impl Model {
                 self.once_relayed.insert(id, relay.digest);
             }
             Effect::CancelRelay(id) => drop(self.relayed.remove(&id)),
-            Effect::Advise(advise) => {
-                let (id, digest) = (advise.facts.request_id, advise.digest);
+            Effect::Annotate(annotate) => {
+                let (id, digest) = (annotate.facts.request_id, annotate.digest);
                 assert!(self.read.contains(&(id.clone(), digest)));
-                let before = self.advising.insert(id.clone(), digest);
-                assert_eq!(before, None, "{id} is advised about already");
-                self.once_advised.insert(id, digest);
+                let before = self.annotating.insert(id.clone(), digest);
+                assert_eq!(before, None, "{id} is being annotated already");
+                self.once_annotated.insert(id, digest);
             }
-            Effect::CancelAdvice(id) => drop(self.advising.remove(&id)),
+            Effect::CancelAnnotating(id) => drop(self.annotating.remove(&id)),
             Effect::Finished => self.finished = true,
         }
     }
@@ -765,7 +765,10 @@ impl Model {
             .filter(|name| !self.left.contains(*name))
             .collect();
         assert!(unsettled.is_empty(), "{unsettled:?} were left unanswered");
-        assert!(self.advising.is_empty(), "advice nobody reads is written");
+        assert!(
+            self.annotating.is_empty(),
+            "annotations that nobody reads are written"
+        );
     }
 }
 
@@ -1111,7 +1114,7 @@ fn an_end_settles_each_ask_once_and_is_the_last_thing() {
     assert!(matches!(empty.work.pop_front(), Some(Effect::Finished)));
 }
 
-// Advice.
+// Annotations.
 
 fn with_annotators(names: &[&'static str]) -> Model {
     let mut model = Model::with(Person::Here, None, true, None);
@@ -1123,22 +1126,22 @@ fn with_annotators(names: &[&'static str]) -> Model {
     model
 }
 
-fn advised_about(model: &Model) -> Vec<&str> {
-    let mut names: Vec<_> = model.advising.keys().map(RequestId::as_str).collect();
+fn annotated_names(model: &Model) -> Vec<&str> {
+    let mut names: Vec<_> = model.annotating.keys().map(RequestId::as_str).collect();
     names.sort_unstable();
     names
 }
 
 #[test]
-fn an_ask_is_shown_when_its_advice_is_there_with_what_there_is_of_it() {
+fn an_ask_is_shown_when_its_annotators_are_done_with_what_there_is_of_them() {
     let mut model = with_annotators(&["a", "b"]);
     assert_eq!(shown(&model), None);
-    assert_eq!(advised_about(&model), ["a", "b"]);
-    // The advice about the next in line changes nothing now.
-    model.op(Op::Advised("b", false));
+    assert_eq!(annotated_names(&model), ["a", "b"]);
+    // What is said about the next in line changes nothing now.
+    model.op(Op::Annotated("b", false));
     model.settle();
     assert_eq!(shown(&model), None);
-    model.op(Op::Advised("a", false));
+    model.op(Op::Annotated("a", false));
     model.settle();
     assert_eq!(shown(&model), Some("a"));
     let note = Annotation {
@@ -1153,7 +1156,7 @@ fn an_ask_is_shown_when_its_advice_is_there_with_what_there_is_of_it() {
         .map(|entry| entry.details()["name"].as_str().unwrap())
         .collect();
     assert_eq!(failed, ["second", "second"]);
-    // Whose advice was written ahead is not waited for.
+    // What was written ahead is not waited for.
     model.op(Op::Choose(Choice::Deny));
     model.settle();
     assert_eq!(shown(&model), Some("b"));
@@ -1163,104 +1166,104 @@ fn an_ask_is_shown_when_its_advice_is_there_with_what_there_is_of_it() {
 #[test]
 fn a_blank_text_is_no_annotation() {
     let mut model = with_annotators(&["a"]);
-    let digest = model.advising.remove(&id("a")).unwrap();
-    let note = Note {
+    let digest = model.annotating.remove(&id("a")).unwrap();
+    let note = AnnotatorOutcome {
         name: "first".into(),
         outcome: Outcome::Answered(" \n".into()),
     };
-    model.step(Event::Advised(id("a"), digest, vec![note]));
+    model.step(Event::Annotated(id("a"), digest, vec![note]));
     model.settle();
     assert_eq!(shown(&model), Some("a"));
     assert_eq!(model.annotations, []);
 }
 
 #[test]
-fn policy_and_withdrawal_do_not_wait_for_advice() {
+fn policy_and_withdrawal_do_not_wait_for_annotators() {
     let mut model = with_annotators(&["a", "b"]);
     model.put("c", Content::Asks("ls"), false);
     model.op(Op::Take("a"));
     model.list();
     model.settle();
     assert_eq!(model.candidates().len(), 1, "c is answered");
-    assert_eq!(advised_about(&model), ["b"]);
+    assert_eq!(annotated_names(&model), ["b"]);
     // It is the turn of the next one.
-    model.op(Op::Advised("b", false));
+    model.op(Op::Annotated("b", false));
     model.settle();
     assert_eq!(shown(&model), Some("b"));
 }
 
 #[test]
-fn a_grant_settles_an_ask_whose_advice_is_awaited() {
+fn a_grant_settles_an_ask_whose_annotators_are_awaited() {
     let mut model = with_annotators(&["a", "b"]);
-    model.op(Op::Advised("a", false));
+    model.op(Op::Annotated("a", false));
     model.settle();
     model.op(Op::Choose(grant_for_session()));
     model.settle();
     assert_eq!(shown(&model), None);
     assert!(model.files.is_empty());
-    assert!(model.advising.is_empty());
+    assert!(model.annotating.is_empty());
 }
 
 #[test]
-fn advice_about_other_bytes_of_the_same_name_is_not_taken() {
+fn annotations_of_other_bytes_of_the_same_name_are_not_taken() {
     let mut model = with_annotators(&["a"]);
-    let first = model.advising[&id("a")];
+    let first = model.annotating[&id("a")];
     model.op(Op::Take("a"));
     model.list();
     model.put("a", Content::Asks("cook"), false);
     model.list();
     model.settle();
-    assert_ne!(model.advising[&id("a")], first);
-    model.advised("a", first);
+    assert_ne!(model.annotating[&id("a")], first);
+    model.annotated("a", first);
     model.settle();
     assert_eq!(shown(&model), None);
 }
 
 #[test]
-fn a_flood_is_advised_about_a_few_at_a_time() {
+fn a_flood_is_annotated_a_few_at_a_time() {
     let mut model = with_annotators(&["a", "b", "c", "d"]);
     for name in ["e", "f"] {
         model.put(name, Content::Asks("make"), false);
     }
     model.list();
     model.settle();
-    assert_eq!(advised_about(&model), ["a", "b", "c", "d"]);
-    model.op(Op::Advised("b", false));
+    assert_eq!(annotated_names(&model), ["a", "b", "c", "d"]);
+    model.op(Op::Annotated("b", false));
     model.settle();
-    assert_eq!(advised_about(&model), ["a", "c", "d", "e"]);
+    assert_eq!(annotated_names(&model), ["a", "c", "d", "e"]);
     for name in ["a", "b", "c", "d", "e"] {
         model.op(Op::Take(name));
         model.list();
         model.settle();
     }
-    assert_eq!(advised_about(&model), ["f"]);
+    assert_eq!(annotated_names(&model), ["f"]);
 }
 
 #[test]
-fn whose_turn_has_come_is_advised_about_before_a_flood_is() {
+fn whose_turn_has_come_is_annotated_before_a_flood_is() {
     // All of one requester, then one of another.
     let mut model = with_annotators(&["x0", "x1", "x2", "x3", "x4", "x5", "x6"]);
-    model.op(Op::Advised("x0", false));
+    model.op(Op::Annotated("x0", false));
     model.settle();
     model.op(Op::Choose(Choice::Deny));
     model.settle();
-    model.op(Op::Advised("x1", false));
+    model.op(Op::Annotated("x1", false));
     model.settle();
     model.put("y", Content::Asks("make"), false);
     model.list();
     model.settle();
     assert_eq!(shown(&model), Some("x1"));
-    assert_eq!(advised_about(&model), ["x2", "x3", "x4", "x5"]);
+    assert_eq!(annotated_names(&model), ["x2", "x3", "x4", "x5"]);
     model.op(Op::Choose(Choice::Deny));
     model.settle();
-    assert_eq!(advised_about(&model), ["x2", "x3", "x4", "x5", "y"]);
-    model.op(Op::Advised("y", false));
+    assert_eq!(annotated_names(&model), ["x2", "x3", "x4", "x5", "y"]);
+    model.op(Op::Annotated("y", false));
     model.settle();
     assert_eq!(shown(&model), Some("y"));
 }
 
 #[test]
-fn what_goes_to_the_parent_is_advised_about_there() {
+fn what_goes_to_the_parent_is_annotated_there() {
     let mut model = Model::with(Person::Here, Some("G"), true, None);
     for name in ["a", "b"] {
         model.put(name, Content::Asks("make"), false);
@@ -1270,23 +1273,23 @@ fn what_goes_to_the_parent_is_advised_about_there() {
     model.step(Event::Parent(ParentLife::Serving));
     model.settle();
     // The turn of the first has come before; it stays.
-    assert_eq!(advised_about(&model), ["a"]);
+    assert_eq!(annotated_names(&model), ["a"]);
     assert!(model.relayed.contains_key(&id("b")));
     model.op(Op::GiveBack("b"));
     model.settle();
-    assert_eq!(advised_about(&model), ["a", "b"]);
+    assert_eq!(annotated_names(&model), ["a", "b"]);
 }
 
 #[test]
-fn nobody_advises_where_nobody_sits() {
+fn nothing_is_annotated_where_nobody_sits() {
     let mut model = Model::with(Person::Nobody, None, true, None);
     model.put("a", Content::Asks("make"), false);
     model.list();
     model.settle();
-    assert!(model.once_advised.is_empty());
+    assert!(model.once_annotated.is_empty());
     let mut left = with_annotators(&["a"]);
     left.step(Event::PersonGone);
     left.settle();
-    assert!(left.advising.is_empty());
+    assert!(left.annotating.is_empty());
     assert!(left.files.is_empty());
 }

@@ -35,7 +35,7 @@ pub fn tool_call_json(tool: &str, input: &Value) -> serde_json::Result<Vec<u8>> 
     })
 }
 
-/// What those get that advise about an ask.
+/// What those get that annotate an ask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AskFacts {

@@ -1,4 +1,4 @@
-//! What a person gets to see beside the core facts: evidence of a tool's own input at the asking side, and the notes of
+//! What a person gets to see beside the core facts: evidence of a tool's own input at the asking side, and the annotations of
 //! annotators at the serving side, with real programs.
 #![expect(
     clippy::disallowed_methods,
@@ -179,7 +179,7 @@ fn a_signal_while_a_formatter_runs_ends_both_and_asks_nothing() {
 // The serving side.
 
 #[test]
-fn the_notes_of_annotators_stand_in_the_configured_order_and_are_marked() {
+fn annotations_stand_in_the_configured_order_and_are_marked() {
     let spool = TestSpool::new();
     let note = |text: &str| {
         format!("cat >/dev/null; echo '{{\"text\":\"{text}\",\"verdict\":\"allow\"}}'")

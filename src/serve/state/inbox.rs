@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::advice::Urgency;
+use super::annotations::Urgency;
 use super::{Authority, Person, Stage, State};
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -203,7 +203,7 @@ impl State {
         }
         self.queue.push(&request.requester_session_id, id.clone());
         self.set_stage(id, Stage::Queued);
-        self.advise(request, Urgency::Ahead, effects);
+        self.annotate(request, Urgency::Ahead, effects);
     }
 
     /// Takes an ask into the list, where there is one. Gives the reason why it must not wait as well.
@@ -317,7 +317,7 @@ impl State {
             return;
         };
         // One that is being read is put in line when it has been.
-        if matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAdvice) {
+        if matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAnnotations) {
             if stays {
                 ask.stage = Stage::Queued;
                 self.queue.push(&ask.requester, id.clone());
@@ -365,7 +365,7 @@ impl State {
                 ask.stage = Stage::Rereading;
                 self.queue.remove(&ask.requester, id);
             }
-            Stage::AwaitingAdvice => ask.stage = Stage::Rereading,
+            Stage::AwaitingAnnotations => ask.stage = Stage::Rereading,
             Stage::Rereading if item.fate.is_none() => {}
             Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
         }

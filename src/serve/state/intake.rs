@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::advice::{Advice, Urgency};
+use super::annotations::{Annotations, Urgency};
 use super::inbox::{Fate, Outcome};
 use super::{ENDED, Look, Pending, Stage, State, requester_gone};
 use crate::audit::Entry;
@@ -194,7 +194,7 @@ impl State {
                 // The same bytes; if somebody has put them there anew, this is the file that is answered.
                 known.stamp = stamp;
                 match known.stage {
-                    Stage::Rereading | Stage::AwaitingAdvice => Look::Turn,
+                    Stage::Rereading | Stage::AwaitingAnnotations => Look::Turn,
                     Stage::Queued => Look::Waiting,
                     Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
                 }
@@ -217,8 +217,8 @@ impl State {
                     expires_at: now.after(limit.saturating_sub(age)),
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
                     stage: Stage::Queued,
-                    advice: Advice::Unasked,
-                    unadvised: false,
+                    annotations: Annotations::Unasked,
+                    unannotated: false,
                 },
             );
         }
@@ -249,7 +249,7 @@ impl State {
         }
         if look == Look::Waiting {
             if judgement.verdict == Verdict::Ask {
-                return self.advise(&request, Urgency::Ahead, effects);
+                return self.annotate(&request, Urgency::Ahead, effects);
             }
             self.queue.remove(&request.requester_session_id, &id);
         }

@@ -45,7 +45,7 @@ impl State {
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) {
-        self.drop_advice(id, effects);
+        self.cancel_annotating(id, effects);
         let Some(ask) = self.asks.remove(id) else {
             return;
         };
@@ -56,7 +56,7 @@ impl State {
                 why: why.to_owned(),
             }),
             Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
-            Stage::Rereading | Stage::AwaitingAdvice => self.end_opening(id, why, effects),
+            Stage::Rereading | Stage::AwaitingAnnotations => self.end_opening(id, why, effects),
             Stage::Deciding(_) => {}
         }
         self.resolve(id, outcome, effects);
@@ -101,7 +101,7 @@ impl State {
                 }
                 Stage::Queued
                 | Stage::Rereading
-                | Stage::AwaitingAdvice
+                | Stage::AwaitingAnnotations
                 | Stage::Shown(_)
                 | Stage::Relayed(_)
                     if ask.expires_at <= now =>
@@ -110,7 +110,7 @@ impl State {
                 }
                 Stage::Queued
                 | Stage::Rereading
-                | Stage::AwaitingAdvice
+                | Stage::AwaitingAnnotations
                 | Stage::Shown(_)
                 | Stage::Relayed(_)
                 | Stage::Deciding(_) => {}
@@ -173,7 +173,7 @@ impl State {
                     effects.push(Effect::CancelRelay(id));
                     self.unavailable(&request, ENDED, effects);
                 }
-                Stage::Queued | Stage::Rereading | Stage::AwaitingAdvice => {
+                Stage::Queued | Stage::Rereading | Stage::AwaitingAnnotations => {
                     self.look_at(Candidate::of(&id), effects);
                 }
                 deciding @ Stage::Deciding(_) => ask.stage = deciding,

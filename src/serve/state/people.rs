@@ -45,8 +45,8 @@ impl State {
                 if let Some(reason) = self.circle(&request) {
                     return self.decide_unpassable(&request, &reason, effects);
                 }
-                // Whoever asks a person is who has it advised about.
-                self.drop_advice(id, effects);
+                // Whoever asks a person is who has it annotated.
+                self.cancel_annotating(id, effects);
                 let Some(ask) = self.asks.get(id) else { return };
                 let left = ask.gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
                     at.since(now).saturating_sub(RELAY_MARGIN)
@@ -98,13 +98,13 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         let id = request.id.clone();
-        let advice = self.advice(&request, effects);
+        let annotations = self.annotations_of(&request, effects);
         let Some(ask) = self.asks.get_mut(&id) else {
             return;
         };
-        let Some(annotations) = advice else {
+        let Some(annotations) = annotations else {
             // Its turn it keeps: the screen must not change under the hands of who reads it.
-            ask.stage = Stage::AwaitingAdvice;
+            ask.stage = Stage::AwaitingAnnotations;
             return;
         };
         let shown = Shown {
@@ -260,7 +260,7 @@ impl State {
         ));
         if let Some(id) = self.on_screen.take()
             && let Some(ask) = self.asks.get_mut(&id)
-            && matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAdvice)
+            && matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAnnotations)
         {
             if matches!(ask.stage, Stage::Shown(_)) {
                 effects.push(Effect::Withdraw {

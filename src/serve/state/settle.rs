@@ -77,7 +77,7 @@ impl State {
         );
         self.note_ending(id, &decision);
         self.leave_screen(id);
-        self.drop_advice(id, effects);
+        self.cancel_annotating(id, effects);
         if let Some(ask) = self.asks.get_mut(id) {
             effects.push(Effect::Answer(Box::new(Answer {
                 id: id.clone(),
@@ -131,7 +131,7 @@ impl State {
         let waiting: Vec<RequestId> = self
             .asks
             .iter()
-            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued | Stage::AwaitingAdvice))
+            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued | Stage::AwaitingAnnotations))
             .map(|(id, _)| id.clone())
             .collect();
         for id in waiting {
