@@ -27,7 +27,7 @@ use std::ops::Range;
 use self::layout::{BAR_COLUMNS, Kind, Laid, Layout, wide};
 use super::dialog::{self, Fact};
 use super::evidence::{self, LineClass};
-use super::select::{Ask, Question};
+use super::select::Ask;
 use super::text;
 
 /// How a document is laid out.
@@ -137,7 +137,7 @@ impl Review {
     /// The document of an ask.
     pub fn new(ask: &Ask<'_>) -> Self {
         let payload = ask.payload;
-        let core = Question::decide(ask).core;
+        let core = ask.core();
         let label_columns = dialog::label_width(&core);
         let mut blocks: Vec<Block> = core.into_iter().map(|fact| core_block(ask, fact)).collect();
         let core = blocks.len();
@@ -194,6 +194,8 @@ impl Review {
         }
         let layout = Layout::of(&self.blocks, self.label_columns, columns, form);
         let rows = rows.map(|row| match &self.layout {
+            // What stands above the first fact belongs to no place in it.
+            _ if row == 0 => 0,
             None => 0,
             Some(before) => before
                 .place(row)

@@ -177,15 +177,14 @@ pub enum NotAChoice {
     EndOfInput,
 }
 
-impl Question {
-    /// The first question about an ask.
-    pub fn decide(ask: &Ask<'_>) -> Self {
-        let requester = &ask.payload.request.requester;
-        let mut core = dialog::core_rows(ask.payload, ask.path);
-        if let Some(directory) = ask.directory {
+impl Ask<'_> {
+    /// The core facts, with what a grant would cover and why this session asks.
+    pub(super) fn core(&self) -> Vec<Fact> {
+        let mut core = dialog::core_rows(self.payload, self.path);
+        if let Some(directory) = self.directory {
             core.push(Fact::line("directory", directory));
         }
-        core.extend(ask.grants.iter().map(|grant| {
+        core.extend(self.grants.iter().map(|grant| {
             let line = format!(
                 "{} {}",
                 dialog::name(&grant.surface),
@@ -193,14 +192,23 @@ impl Question {
             );
             Fact::shown("session grant", line)
         }));
+        if let Some(because) = self.asked_because {
+            core.push(Fact::line("rule here", because));
+        }
+        core
+    }
+}
+
+impl Question {
+    /// The first question about an ask.
+    pub fn decide(ask: &Ask<'_>) -> Self {
+        let requester = &ask.payload.request.requester;
+        let core = ask.core();
         let scopes = if requester.forwarded && !ask.grants.is_empty() {
             scope_labels(requester.agent_name.as_deref(), ask.grants)
         } else {
             Vec::new()
         };
-        if let Some(because) = ask.asked_because {
-            core.push(Fact::line("rule here", because));
-        }
         let session = |width| {
             let meaning = if ask.grants.is_empty() {
                 Meaning::NotOffered

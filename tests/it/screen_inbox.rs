@@ -160,12 +160,15 @@ fn a_full_inbox_refuses_and_an_ask_that_waited_too_long_is_denied_as_unavailable
     let reason = refused.unruled().json["denialReason"].as_str().unwrap();
     assert_eq!(
         reason,
-        "1 asks wait for the person in session \"main\" already, and no more may"
+        "the inbox of session \"main\" is full: inbox.maxPending is 1"
     );
     screen.await_text("1 refused: it was full");
     let ended = first.end();
     let reason = ended.unruled().json["denialReason"].as_str().unwrap();
-    assert_eq!(reason, "nobody in session \"main\" decided it within 0.7 s");
+    assert_eq!(
+        reason,
+        "it expired: nobody in session \"main\" decided it within 0.7 s"
+    );
     assert_eq!(outcome(&spool, "a-1"), "expired");
     screen.await_text("expired");
 }

@@ -224,7 +224,7 @@ impl State {
         if waiting.count() >= most {
             inbox.refused += 1;
             return Some(format!(
-                "{most} asks wait for the person in session \"{}\" already, and no more may",
+                "the inbox of session \"{}\" is full: inbox.maxPending is {most}",
                 self.setup.session
             ));
         }
@@ -405,7 +405,7 @@ impl State {
         }
         self.end_opening(&request.id, EXPIRED, effects);
         let reason = format!(
-            "nobody in session \"{}\" decided it within {} s",
+            "it expired: nobody in session \"{}\" decided it within {} s",
             self.setup.session,
             waited.as_secs_f64()
         );

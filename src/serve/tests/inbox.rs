@@ -92,7 +92,7 @@ fn a_full_inbox_refuses_one_more_at_once_and_policy_answers_all_the_same() {
     assert!(matches!(
         &refused.decided_by,
         DecisionSource::Unavailable { reason }
-            if reason == "2 asks wait for the person in session \"P\" already, and no more may"
+            if reason == "the inbox of session \"P\" is full: inbox.maxPending is 2"
     ));
     assert!(decision_of(&model, "d").is_approved());
     // Where there is room again, the next one waits.
@@ -149,7 +149,7 @@ fn an_ask_of_the_inbox_expires_in_the_list_and_on_screen() {
         assert!(matches!(
             &decision_of(&model, name).decided_by,
             DecisionSource::Unavailable { reason }
-                if reason == "nobody in session \"P\" decided it within 30 s"
+                if reason == "it expired: nobody in session \"P\" decided it within 30 s"
         ));
     }
 }
