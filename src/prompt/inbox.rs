@@ -34,8 +34,8 @@ use ratatui::text::Line;
 
 use super::app::summary;
 use super::keys::{Guard, Meant};
-use super::line_editor::LineEditor;
 use super::paint::Frame;
+use super::reader::Reader;
 use super::terminal::{Act, App, Input, News};
 use super::{Answerer, PersonEvent};
 use crate::clock::Moment;
@@ -95,25 +95,7 @@ struct Open {
     summary: String,
     /// Who asks, visible.
     agent: String,
-    review: Review,
-    /// The first row that is shown, and how many were shown last.
-    top: usize,
-    page: usize,
-    /// How many rows of the core have been on the screen, from the first one.
-    seen: Seen,
-    /// The word that is searched for, while it is written.
-    search: Option<LineEditor>,
-    /// The row that the search has led to, until something else has moved the rows.
-    hit: Option<usize>,
-}
-
-/// What of the core facts has been on the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    /// The rows before this one, as the layout is now.
-    Until(usize),
-    /// Every one.
-    All,
+    reader: Reader,
 }
 
 impl Open {
@@ -125,92 +107,7 @@ impl Open {
             agent: view::name(shown.request.agent_name().unwrap_or_default()),
             id: shown.request.id,
             digest: shown.digest,
-            review,
-            top: 0,
-            page: 0,
-            seen: Seen::Until(0),
-            search: None,
-            hit: None,
-        }
-    }
-
-    /// Moves the first row that is shown; what does not exist is not moved to.
-    fn scroll_to(&mut self, top: usize) {
-        self.top = top.min(self.review.rows().saturating_sub(self.page));
-    }
-
-    /// Notes that these rows are on the screen.
-    fn note_seen(&mut self) {
-        let core = self.review.core_rows();
-        if let Seen::Until(until) = self.seen {
-            let behind = self.top + self.page;
-            let until = if self.top <= until {
-                until.max(behind)
-            } else {
-                until
-            };
-            self.seen = if self.page > 0 && until >= core {
-                Seen::All
-            } else {
-                Seen::Until(until)
-            };
-        }
-    }
-
-    /// A key that only looks around; gives whether it was one.
-    fn look_around(&mut self, key: KeyEvent) -> bool {
-        let page = self.page.saturating_sub(1).max(1);
-        match key.code {
-            KeyCode::Up | KeyCode::Char('k') => self.scroll_to(self.top.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => self.scroll_to(self.top + 1),
-            KeyCode::PageUp => self.scroll_to(self.top.saturating_sub(page)),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll_to(self.top + page),
-            KeyCode::Home | KeyCode::Char('g') => self.scroll_to(0),
-            KeyCode::End | KeyCode::Char('G') => self.scroll_to(usize::MAX),
-            KeyCode::Char('/') => self.search = Some(LineEditor::default()),
-            KeyCode::Char('n') => {
-                let from = self.hit.map_or(self.top, |hit| hit + 1);
-                return self.go_to(self.review.found_from(from));
-            }
-            KeyCode::Char('N') => {
-                let before = self.hit.unwrap_or(self.top);
-                return self.go_to(self.review.found_before(before));
-            }
-            _ => return false,
-        }
-        self.hit = None;
-        true
-    }
-
-    /// Shows a row that was searched for.
-    fn go_to(&mut self, row: Option<usize>) -> bool {
-        if let Some(row) = row {
-            self.scroll_to(row);
-            self.hit = Some(row);
-        }
-        true
-    }
-
-    /// A key while the word to search for is written; gives whether it has ended that.
-    fn search_key(&mut self, key: KeyEvent) -> bool {
-        let Some(line) = &mut self.search else {
-            return false;
-        };
-        if line.key(key) {
-            return false;
-        }
-        match key.code {
-            KeyCode::Enter => {
-                let word = line.text();
-                self.search = None;
-                self.review.search(&word);
-                self.go_to(self.review.found_from(self.top))
-            }
-            KeyCode::Esc => {
-                self.search = None;
-                true
-            }
-            _ => false,
+            reader: Reader::new(review),
         }
     }
 }
@@ -246,9 +143,9 @@ impl Inbox {
             return vec![Act::Tell(PersonEvent::Leave)];
         }
         if let (Screen::Review, Some(open)) = (self.screen, &mut self.open)
-            && open.search.is_some()
+            && open.reader.is_searching()
         {
-            if open.search_key(key) {
+            if open.reader.search_key(key) {
                 // The key that has ended the search is not to be followed by one that decides.
                 self.guard.disturbed(now);
             } else {
@@ -352,8 +249,9 @@ impl Inbox {
             return Vec::new();
         };
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            let approves = key.code == KeyCode::Char('a') && meant && open.seen == Seen::All;
-            return if approves && open.page > 0 {
+            let reader = &open.reader;
+            let approves = key.code == KeyCode::Char('a') && meant && reader.has_shown_core();
+            return if approves && reader.is_visible() {
                 self.decide(Choice::Once)
             } else {
                 Vec::new()
@@ -372,7 +270,7 @@ impl Inbox {
                 Vec::new()
             }
             _ => {
-                open.look_around(key);
+                open.reader.look_around(key);
                 Vec::new()
             }
         }
@@ -461,10 +359,8 @@ impl App for Inbox {
         match input {
             Input::Key(key) => return self.key(key, now),
             Input::Paste(pasted) => {
-                if let (Screen::Review, Some(open)) = (self.screen, &mut self.open)
-                    && let Some(line) = &mut open.search
-                {
-                    line.insert(&pasted);
+                if let (Screen::Review, Some(open)) = (self.screen, &mut self.open) {
+                    open.reader.paste(&pasted);
                 }
             }
             Input::Focus => {}
@@ -488,7 +384,7 @@ impl App for Inbox {
         let ages = self.screen == Screen::List && !self.listing.asks.is_empty();
         self.tick = ages.then(|| now.next_multiple(TICK));
         if let (Screen::Review, Some(open)) = (self.screen, &mut self.open) {
-            open.note_seen();
+            open.reader.drawn();
         }
     }
 }
