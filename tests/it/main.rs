@@ -26,6 +26,7 @@ mod hostile_machine;
 mod hostile_outbox;
 mod policy_fixtures;
 mod rings;
+mod shell_fixtures;
 mod support;
 mod wire_docs;
 mod wire_fixtures;
