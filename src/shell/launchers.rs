@@ -64,7 +64,6 @@ pub(super) fn watch(words: &[Word]) -> Step {
             "x" | "-exec" => line = false,
             "-beep" | "-color" | "-no-color" | "-differences" | "-errexit" | "-chgexit"
             | "-precise" | "-no-title" | "-no-wrap" => {}
-            "-help" | "-version" => return Step::plain(),
             _ if letters.starts_with("-interval=") || letters.starts_with("-differences=") => {}
             _ if letters.starts_with('n')
                 && letters
@@ -76,6 +75,9 @@ pub(super) fn watch(words: &[Word]) -> Step {
             }
             _ => return Step::floored(Floor::Indirection),
         }
+    }
+    if at >= words.len() {
+        return Step::floored(Floor::Indirection);
     }
     Step::handing_on(
         "watch",

@@ -69,7 +69,6 @@ pub(super) fn step(words: &[Word]) -> Step {
     let Some(name) = first.literal() else {
         return Step::floored(Floor::Indirection);
     };
-    let last = words.len();
     match program(name) {
         Program::Plain => Step::plain(),
         Program::Wrapper(wrapper) => wrapped(wrapper, words),
@@ -85,7 +84,7 @@ pub(super) fn step(words: &[Word]) -> Step {
             }
         }
         Program::Eval => Step {
-            floor: (last > 1).then_some(Floor::Opaque),
+            floor: Some(Floor::Opaque),
             ..Step::handing_on("eval", line_of(words, 1))
         },
         Program::Trap => trap(words),
@@ -138,6 +137,8 @@ pub(super) fn is_literally(word: Option<&Word>, one_of: &[&str]) -> bool {
 
 fn wrapped(wrapper: &'static Wrapper, words: &[Word]) -> Step {
     match wrapper.options(words) {
+        // The peer asks about these even then, and so do we.
+        Options::Nothing if !wrapper.is_of_the_shell => Step::floored(Floor::Indirection),
         Options::Nothing => Step::plain(),
         Options::Shell => Step {
             floor: Some(Floor::Opaque),

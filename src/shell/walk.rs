@@ -386,12 +386,14 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
         let mut input = None;
         let mut assigns = node.kind() != "command";
         let mut from = None;
+        let mut redirects = false;
         let mut cursor = node.walk();
         if node.kind() == "command" {
             for child in node.children(&mut cursor) {
                 match child.kind() {
                     "variable_assignment" => assigns = true,
                     "file_redirect" => {
+                        redirects = true;
                         let redirect = file_redirect(text, child);
                         floor = floor.max(redirect.floor);
                         if !redirect.words.is_empty() {
@@ -418,6 +420,9 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
         let end = extends.unwrap_or(0).max(node.end_byte());
         let all = node.start_byte()..end;
         let part = from.unwrap_or(all.start)..end;
+        if redirects {
+            self.reader.whole(self.script, all.clone());
+        }
         if assigns && !words.is_empty() {
             // With other variables it is another command.
             self.reader.unit(self.script, all, &[], None, &frame);

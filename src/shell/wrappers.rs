@@ -28,6 +28,8 @@ pub(super) struct Wrapper {
     assigns: bool,
     /// Whether the command gets more arguments than stand on the line.
     pub(super) adds_arguments: bool,
+    /// Whether it is a command of the shell, which without a command does nothing that matters.
+    pub(super) is_of_the_shell: bool,
 }
 
 const PLAIN: Wrapper = Wrapper {
@@ -43,6 +45,7 @@ const PLAIN: Wrapper = Wrapper {
     operands: 0,
     assigns: false,
     adds_arguments: false,
+    is_of_the_shell: false,
 };
 
 const WRAPPERS: &[Wrapper] = &[
@@ -158,22 +161,26 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         name: "command",
+        is_of_the_shell: true,
         flags: "p",
         ends: "vV",
         ..PLAIN
     },
     Wrapper {
         name: "builtin",
+        is_of_the_shell: true,
         ..PLAIN
     },
     Wrapper {
         name: "exec",
+        is_of_the_shell: true,
         flags: "cl",
         valued: "a",
         ..PLAIN
     },
     Wrapper {
         name: "coproc",
+        is_of_the_shell: true,
         ..PLAIN
     },
     Wrapper {
