@@ -5,6 +5,7 @@ use tree_sitter::Node;
 use super::Floor;
 use super::heredoc::Heredoc;
 use super::reader::Input;
+use super::trust::are_apart;
 use super::word::{Word, word};
 
 /// Targets that keep nothing.
@@ -41,7 +42,9 @@ pub(super) fn file_redirect(text: &str, node: Node<'_>) -> FileRedirect {
     let closes = matches!(operator, "<&-" | ">&-");
     let target = if closes { None } else { targets.next() };
     FileRedirect {
-        floor: target.and_then(|target| floor(operator, &target, text)),
+        floor: target
+            .and_then(|target| floor(operator, &target, text))
+            .max((!are_apart(text, node)).then_some(Floor::UnparsedSubtree)),
         words: targets.collect(),
     }
 }

@@ -74,13 +74,14 @@ pub(super) fn has_expansion(written: &str) -> bool {
 }
 
 /// What takes the meaning from single quotes, or evaluates what stands in them once more.
-pub(super) const NO_QUOTES: [&str; 7] = [
+pub(super) const NO_QUOTES: [&str; 8] = [
     "string",
     "arithmetic_expansion",
     "heredoc_body",
     "expansion",
     "subscript",
-    "test_command",
+    "[",
+    "[[",
     "((",
 ];
 
@@ -90,7 +91,9 @@ pub(super) fn stands_in(ancestors: &[Node<'_>], kinds: &[&str]) -> bool {
         .iter()
         .rev()
         .map(|ancestor| match ancestor.kind() {
-            "compound_statement" => ancestor.child(0).map_or("", |first| first.kind()),
+            "compound_statement" | "test_command" => {
+                ancestor.child(0).map_or("", |first| first.kind())
+            }
             kind => kind,
         })
         .take_while(|kind| !matches!(*kind, "command_substitution" | "process_substitution"))
@@ -178,4 +181,49 @@ pub(super) fn between_backticks(written: &str) -> Vec<(usize, &str)> {
         }
     }
     pieces
+}
+
+/// Text without the line breaks that a backslash takes away.
+pub(super) fn without_continuations(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.contains("\\\n") {
+        text.replace("\\\n", "").into()
+    } else {
+        text.into()
+    }
+}
+
+/// Whether a word holds a blank that would end it: the grammar lets a word begin with the line break before it.
+pub(super) fn has_bare_blank(word: &str) -> bool {
+    let mut escaped = false;
+    word.chars().any(|character| {
+        let bare = !escaped && matches!(character, ' ' | '\t' | '\n');
+        escaped = character == '\\' && !escaped;
+        bare
+    })
+}
+
+/// Whether the parts of a command or redirection are parts to bash too: words without a blank between them are one.
+pub(super) fn are_apart(text: &str, node: Node<'_>) -> bool {
+    let mut cursor = node.walk();
+    let mut before: Option<Node<'_>> = None;
+    for child in node.children(&mut cursor) {
+        let joins = matches!(
+            child.kind(),
+            "file_redirect" | "herestring_redirect" | "heredoc_redirect" | "subshell"
+        );
+        if let Some(before) =
+            before.filter(|before| !joins && !is_operator(*before) && !is_operator(child))
+        {
+            let gap = text.get(before.end_byte()..child.start_byte());
+            if gap.is_none_or(|gap| without_continuations(gap).is_empty()) {
+                return false;
+            }
+        }
+        before = Some(child);
+    }
+    true
+}
+
+fn is_operator(node: Node<'_>) -> bool {
+    node.kind() == "file_descriptor" || !node.is_named() && node.kind().contains(['<', '>', '&'])
 }

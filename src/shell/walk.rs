@@ -9,8 +9,9 @@ use super::reader::{Frame, Reader};
 use super::redirect::{Gathered, file_redirect, here_string};
 use super::script::Script;
 use super::trust::{
-    NO_QUOTES, between_backticks, has_backtick, has_expansion, is_arithmetic, is_bare_pattern,
-    is_comment, is_plain_between_backticks, is_token, is_whole_ansi_string, stands_in,
+    NO_QUOTES, are_apart, between_backticks, has_backtick, has_bare_blank, has_expansion,
+    is_arithmetic, is_bare_pattern, is_comment, is_plain_between_backticks, is_token,
+    is_whole_ansi_string, stands_in, without_continuations,
 };
 use super::word::{Word, unescaped, word};
 use super::{Floor, MAX_NESTING};
@@ -110,11 +111,24 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             None if in_body => ("", gap),
             None => (gap, ""),
         };
-        let blank = |character: char| character.is_whitespace() || character == '\\';
-        if !between.chars().all(blank) || has_expansion(body) {
+        let between = without_continuations(between);
+        let blank = between.chars().all(char::is_whitespace);
+        if !blank || has_expansion(body) || between.contains('\n') && self.is_one_line(self.covered)
+        {
             self.raise(Floor::UnparsedSubtree);
         }
         self.covered = self.covered.max(end);
+    }
+
+    /// Whether what a gap at `at` stands in ends, to bash, with its line.
+    fn is_one_line(&self, at: usize) -> bool {
+        let around = self
+            .ancestors
+            .iter()
+            .rev()
+            .find(|ancestor| ancestor.start_byte() < at);
+        around.is_some_and(|node| ONE_LINE.contains(&node.kind()))
+            || stands_in(&self.ancestors, &["["])
     }
 
     fn leaf(&mut self, node: Node<'t>) {
@@ -127,16 +141,36 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             "regex" if self.is_in_test() => is_bare_pattern(written),
             "extglob_pattern" => is_bare_pattern(written),
             "heredoc_body" => self.is_quoted_heredoc() || !has_expansion(written),
-            "word" | "number" | "regex" | "variable_name" | "test_operator" | "string_content"
+            "word" => !has_expansion(written) && !has_bare_blank(written),
+            "number" | "regex" | "variable_name" | "test_operator" | "string_content"
             | "heredoc_content" => !has_expansion(written),
+            // A process substitution that is taken for a comparison.
+            "<" | ">" if self.script.part(node.end_byte()..node.end_byte() + 1) == "(" => {
+                stands_in(&self.ancestors, &["arithmetic_expansion", "(("])
+            }
             // Any other token is no more than itself and blanks. Two backticks with a blank between them end one substitution and
             // begin another; the grammar takes them for nothing.
-            kind if !node.is_named() => is_token(written, kind),
+            kind if !node.is_named() => {
+                is_token(written, kind) && !self.breaks_a_line(written, node)
+            }
             _ => true,
         };
         if !known {
             self.raise(Floor::UnparsedSubtree);
         }
+    }
+
+    /// Whether a token takes in a line break that ends a command.
+    fn breaks_a_line(&self, written: &str, node: Node<'_>) -> bool {
+        let in_string = self.ancestors.last().is_some_and(|parent| {
+            matches!(parent.kind(), "string" | "heredoc_body")
+                && parent.start_byte() < node.start_byte()
+                || matches!(
+                    parent.kind(),
+                    "simple_expansion" | "command_substitution" | "expansion"
+                )
+        });
+        written.trim_end().contains('\n') && !in_string
     }
 
     fn is_in_test(&self) -> bool {
@@ -180,7 +214,14 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             | "if_statement"
             | "case_statement"
             | "function_definition" => return self.construct(node, None),
-            "negated_command" => self.reader.whole(self.script, node.byte_range()),
+            "negated_command" => {
+                // To bash `!a` is a name.
+                let behind = self.text(node).chars().nth(1);
+                if !behind.is_some_and(|next| matches!(next, ' ' | '\t' | '\n' | '(')) {
+                    self.raise(Floor::UnparsedSubtree);
+                }
+                self.reader.whole(self.script, node.byte_range());
+            }
             "command_substitution" => return self.substitution(node),
             "process_substitution" => {
                 return self.inside(Some(CommandContext::ProcessSubstitution));
@@ -311,7 +352,12 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
         let hides = words
             .iter()
             .any(|word| word.is_literal && has_expansion(&word.value.text));
-        let floor = outside.floor.max(hides.then_some(Floor::Opaque));
+        let is_list = matches!(node.kind(), "declaration_command" | "unset_command");
+        let joined = is_list && !are_apart(&self.script.text, node);
+        let floor = outside
+            .floor
+            .max(hides.then_some(Floor::Opaque))
+            .max(joined.then_some(Floor::UnparsedSubtree));
         // Its words are not spelled anew: in a test they are an expression.
         self.reader
             .unit(self.script, node.byte_range(), &[], floor, &frame);
@@ -411,6 +457,9 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
                 }
             }
         }
+        if node.kind() != "variable_assignment" && !are_apart(text, node) {
+            floor = floor.max(Some(Floor::UnparsedSubtree));
+        }
         let outside = self.gather(node);
         floor = floor.max(outside.floor);
         let extends = outside.words.last().map(|word| word.range.end);
@@ -451,6 +500,20 @@ fn last_statement(node: Node<'_>) -> Option<Node<'_>> {
         .filter(|child| child.kind() != "comment")
         .last()
 }
+
+/// Nodes that a line break in them would end.
+const ONE_LINE: [&str; 10] = [
+    "command",
+    "command_name",
+    "concatenation",
+    "declaration_command",
+    "file_redirect",
+    "herestring_redirect",
+    "redirected_statement",
+    "unset_command",
+    "variable_assignment",
+    "variable_assignments",
+];
 
 /// Nodes that carry the redirections behind them.
 const TAKES_REDIRECTS: [&str; 6] = [
