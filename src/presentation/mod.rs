@@ -13,5 +13,6 @@ pub mod denial;
 pub mod dialog;
 pub mod json;
 pub mod review_line;
+pub mod runs;
 pub mod select;
 pub mod text;

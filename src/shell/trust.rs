@@ -14,6 +14,14 @@ pub(super) fn has_only_bash_blanks(text: &str) -> bool {
     !text.contains(FALSE_BLANKS)
 }
 
+/// Whether a line break that a backslash takes away stands within an operator: to bash, but not to the grammar, `$` before it and
+/// `(` behind it are one.
+pub(super) fn splits_an_operator(text: &str) -> bool {
+    ["$\\\n", "<\\\n", ">\\\n"]
+        .iter()
+        .any(|split| text.contains(split))
+}
+
 /// Whether a `#` begins a comment here: at the front of a word, which an escaped blank does not end.
 pub(super) fn is_comment(text: &str, node: Node<'_>) -> bool {
     let before = text.get(..node.start_byte()).unwrap_or_default();
@@ -123,7 +131,7 @@ pub(super) fn is_bare_pattern(written: &str) -> bool {
 pub(super) fn is_token(written: &str, kind: &str) -> bool {
     let token = written
         .trim_start_matches(|character: char| character.is_whitespace() || character == '\\');
-    token.trim_end() == kind.trim() || kind == "$" && token == "$$"
+    token == kind.trim() || kind == "$" && token == "$$"
 }
 
 /// Whether text holds a backtick that no backslash takes the meaning from.
@@ -226,4 +234,63 @@ pub(super) fn are_apart(text: &str, node: Node<'_>) -> bool {
 
 fn is_operator(node: Node<'_>) -> bool {
     node.kind() == "file_descriptor" || !node.is_named() && node.kind().contains(['<', '>', '&'])
+}
+
+/// Whether the parts of a word follow each other without a blank.
+pub(super) fn is_in_one_piece(text: &str, node: Node<'_>) -> bool {
+    let mut cursor = node.walk();
+    let mut end = None;
+    for child in node.children(&mut cursor) {
+        let gap = end.and_then(|end| text.get(end..child.start_byte()));
+        if gap.is_some_and(|gap| !without_continuations(gap).is_empty()) {
+            return false;
+        }
+        end = Some(child.end_byte());
+    }
+    true
+}
+
+/// Whether a test is one to bash: its brackets are words of their own, and within a single bracket, which is a command, stands no
+/// operator of the shell, and no line break.
+pub(super) fn is_test(text: &str, node: Node<'_>) -> bool {
+    let written = text.get(node.byte_range()).unwrap_or_default();
+    let inner = written.trim_start_matches('[').trim_end_matches(']');
+    let is_blank = |character: Option<char>| {
+        character.is_some_and(|character| matches!(character, ' ' | '\t' | '\n' | '\\'))
+    };
+    if !is_blank(inner.chars().next()) || !is_blank(inner.chars().next_back()) {
+        return false;
+    }
+    written.starts_with("[[") || has_words_only(text, node)
+}
+
+/// Whether the leaves below a node are words on one line; what is expanded in them does not count.
+fn has_words_only(text: &str, node: Node<'_>) -> bool {
+    const WORDS: [&str; 6] = [
+        "arithmetic_expansion",
+        "command_substitution",
+        "expansion",
+        "process_substitution",
+        "raw_string",
+        "string",
+    ];
+    let mut cursor = node.walk();
+    let mut end = node.start_byte();
+    loop {
+        let node = cursor.node();
+        if !WORDS.contains(&node.kind()) && cursor.goto_first_child() {
+            continue;
+        }
+        let gap = text.get(end..node.start_byte()).unwrap_or_default();
+        let operates = !node.is_named() && node.kind().contains(['&', '|', ';', '<', '>']);
+        if operates || without_continuations(gap).contains('\n') {
+            return false;
+        }
+        end = node.end_byte();
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return true;
+            }
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! One walk over the tree of a piece of code: every node is entered once, in order, without recursion.
 
+mod leaves;
+
 use std::collections::HashMap;
 
 use tree_sitter::{Node, Tree};
@@ -9,9 +11,8 @@ use super::reader::{Frame, Reader};
 use super::redirect::{Gathered, file_redirect, here_string};
 use super::script::Script;
 use super::trust::{
-    NO_QUOTES, are_apart, between_backticks, has_backtick, has_bare_blank, has_expansion,
-    is_arithmetic, is_bare_pattern, is_comment, is_plain_between_backticks, is_token,
-    is_whole_ansi_string, stands_in, without_continuations,
+    are_apart, between_backticks, has_backtick, has_expansion, is_arithmetic, is_in_one_piece,
+    is_plain_between_backticks, is_test, stands_in,
 };
 use super::word::{Word, unescaped, word};
 use super::{Floor, MAX_NESTING};
@@ -100,92 +101,6 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
         self.script.part(node.byte_range())
     }
 
-    /// Text that stands in no leaf must be blank, but for the front of a here-document, whose node begins at its first expansion.
-    fn cover(&mut self, start: usize, end: usize) {
-        let gap = self.script.part(self.covered..start);
-        let mut parents = self.ancestors.iter().rev().take(3);
-        let in_body = parents.any(|parent| parent.kind() == "heredoc_body");
-        let (between, body) = match gap.find('\n').filter(|_| in_body) {
-            Some(at) => gap.split_at(at),
-            // Behind an expansion in the body.
-            None if in_body => ("", gap),
-            None => (gap, ""),
-        };
-        let between = without_continuations(between);
-        let blank = between.chars().all(char::is_whitespace);
-        if !blank || has_expansion(body) || between.contains('\n') && self.is_one_line(self.covered)
-        {
-            self.raise(Floor::UnparsedSubtree);
-        }
-        self.covered = self.covered.max(end);
-    }
-
-    /// Whether what a gap at `at` stands in ends, to bash, with its line.
-    fn is_one_line(&self, at: usize) -> bool {
-        let around = self
-            .ancestors
-            .iter()
-            .rev()
-            .find(|ancestor| ancestor.start_byte() < at);
-        around.is_some_and(|node| ONE_LINE.contains(&node.kind()))
-            || stands_in(&self.ancestors, &["["])
-    }
-
-    fn leaf(&mut self, node: Node<'t>) {
-        self.cover(node.start_byte(), node.end_byte());
-        let written = self.text(node);
-        let known = match node.kind() {
-            "comment" => is_comment(&self.script.text, node),
-            "ansi_c_string" => is_whole_ansi_string(written),
-            "raw_string" => !has_expansion(written) || !stands_in(&self.ancestors, &NO_QUOTES),
-            "regex" if self.is_in_test() => is_bare_pattern(written),
-            "extglob_pattern" => is_bare_pattern(written),
-            "heredoc_body" => self.is_quoted_heredoc() || !has_expansion(written),
-            "word" => !has_expansion(written) && !has_bare_blank(written),
-            "number" | "regex" | "variable_name" | "test_operator" | "string_content"
-            | "heredoc_content" => !has_expansion(written),
-            // A process substitution that is taken for a comparison.
-            "<" | ">" if self.script.part(node.end_byte()..node.end_byte() + 1) == "(" => {
-                stands_in(&self.ancestors, &["arithmetic_expansion", "(("])
-            }
-            // Any other token is no more than itself and blanks. Two backticks with a blank between them end one substitution and
-            // begin another; the grammar takes them for nothing.
-            kind if !node.is_named() => {
-                is_token(written, kind) && !self.breaks_a_line(written, node)
-            }
-            _ => true,
-        };
-        if !known {
-            self.raise(Floor::UnparsedSubtree);
-        }
-    }
-
-    /// Whether a token takes in a line break that ends a command.
-    fn breaks_a_line(&self, written: &str, node: Node<'_>) -> bool {
-        let in_string = self.ancestors.last().is_some_and(|parent| {
-            matches!(parent.kind(), "string" | "heredoc_body")
-                && parent.start_byte() < node.start_byte()
-                || matches!(
-                    parent.kind(),
-                    "simple_expansion" | "command_substitution" | "expansion"
-                )
-        });
-        written.trim_end().contains('\n') && !in_string
-    }
-
-    fn is_in_test(&self) -> bool {
-        self.ancestors
-            .last()
-            .is_some_and(|parent| matches!(parent.kind(), "binary_expression" | "test_command"))
-    }
-
-    fn is_quoted_heredoc(&self) -> bool {
-        let Some(parent) = self.ancestors.last() else {
-            return false;
-        };
-        Heredoc::at(&self.script.text, *parent).is_some_and(|heredoc| heredoc.is_quoted())
-    }
-
     /// The context of a command that stands here.
     fn frame(&self) -> Frame {
         let mut frame = self.frame.clone();
@@ -197,6 +112,9 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
     fn enter(&mut self, node: Node<'t>) -> Enter {
         if !node.is_named() {
             return Enter::Children;
+        }
+        if ONE_WORD.contains(&node.kind()) && !is_in_one_piece(&self.script.text, node) {
+            self.raise(Floor::UnparsedSubtree);
         }
         match node.kind() {
             "command" | "variable_assignments" => self.command(node),
@@ -353,7 +271,8 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             .iter()
             .any(|word| word.is_literal && has_expansion(&word.value.text));
         let is_list = matches!(node.kind(), "declaration_command" | "unset_command");
-        let joined = is_list && !are_apart(&self.script.text, node);
+        let joined = is_list && !are_apart(&self.script.text, node)
+            || node.kind() == "test_command" && !is_test(&self.script.text, node);
         let floor = outside
             .floor
             .max(hides.then_some(Floor::Opaque))
@@ -501,19 +420,8 @@ fn last_statement(node: Node<'_>) -> Option<Node<'_>> {
         .last()
 }
 
-/// Nodes that a line break in them would end.
-const ONE_LINE: [&str; 10] = [
-    "command",
-    "command_name",
-    "concatenation",
-    "declaration_command",
-    "file_redirect",
-    "herestring_redirect",
-    "redirected_statement",
-    "unset_command",
-    "variable_assignment",
-    "variable_assignments",
-];
+/// Nodes whose parts follow each other without a blank.
+const ONE_WORD: [&str; 3] = ["concatenation", "simple_expansion", "variable_assignment"];
 
 /// Nodes that carry the redirections behind them.
 const TAKES_REDIRECTS: [&str; 6] = [
