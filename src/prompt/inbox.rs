@@ -21,6 +21,8 @@
     reason = "of all keys that there are, most mean nothing here"
 )]
 
+mod list_view;
+mod open;
 mod view;
 
 #[cfg(test)]
@@ -32,14 +34,12 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
 use ratatui::text::Line;
 
-use super::app::summary;
+use self::open::{Open, Seen};
 use super::keys::{Guard, Meant};
-use super::line_editor::LineEditor;
 use super::paint::Frame;
 use super::terminal::{Act, App, Input, News};
 use super::{Answerer, PersonEvent};
 use crate::clock::Moment;
-use crate::presentation::review::Review;
 use crate::presentation::select::Choice;
 use crate::presentation::text;
 use crate::serve::{ListedAsk, ListedState, Listing, Shown};
@@ -84,135 +84,6 @@ pub(super) struct Inbox {
 enum Screen {
     List,
     Review,
-}
-
-/// The ask whose review is open.
-#[derive(Debug)]
-struct Open {
-    id: RequestId,
-    digest: Digest,
-    /// What is asked, in short.
-    summary: String,
-    /// Who asks, visible.
-    agent: String,
-    review: Review,
-    /// The first row that is shown, and how many were shown last.
-    top: usize,
-    page: usize,
-    /// How many rows of the core have been on the screen, from the first one.
-    seen: Seen,
-    /// The word that is searched for, while it is written.
-    search: Option<LineEditor>,
-    /// The row that the search has led to, until something else has moved the rows.
-    hit: Option<usize>,
-}
-
-/// What of the core facts has been on the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    /// The rows before this one, as the layout is now.
-    Until(usize),
-    /// Every one.
-    All,
-}
-
-impl Open {
-    fn new(shown: Shown) -> Self {
-        let payload = shown.payload();
-        let review = Review::new(&super::ask(&shown, &payload));
-        Self {
-            summary: summary(&payload.request.surface, &payload.request.value),
-            agent: view::name(shown.request.agent_name().unwrap_or_default()),
-            id: shown.request.id,
-            digest: shown.digest,
-            review,
-            top: 0,
-            page: 0,
-            seen: Seen::Until(0),
-            search: None,
-            hit: None,
-        }
-    }
-
-    /// Moves the first row that is shown; what does not exist is not moved to.
-    fn scroll_to(&mut self, top: usize) {
-        self.top = top.min(self.review.rows().saturating_sub(self.page));
-    }
-
-    /// Notes that these rows are on the screen.
-    fn note_seen(&mut self) {
-        let core = self.review.core_rows();
-        if let Seen::Until(until) = self.seen {
-            let behind = self.top + self.page;
-            let until = if self.top <= until {
-                until.max(behind)
-            } else {
-                until
-            };
-            self.seen = if self.page > 0 && until >= core {
-                Seen::All
-            } else {
-                Seen::Until(until)
-            };
-        }
-    }
-
-    /// A key that only looks around; gives whether it was one.
-    fn look_around(&mut self, key: KeyEvent) -> bool {
-        let page = self.page.saturating_sub(1).max(1);
-        match key.code {
-            KeyCode::Up | KeyCode::Char('k') => self.scroll_to(self.top.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => self.scroll_to(self.top + 1),
-            KeyCode::PageUp => self.scroll_to(self.top.saturating_sub(page)),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll_to(self.top + page),
-            KeyCode::Home | KeyCode::Char('g') => self.scroll_to(0),
-            KeyCode::End | KeyCode::Char('G') => self.scroll_to(usize::MAX),
-            KeyCode::Char('/') => self.search = Some(LineEditor::default()),
-            KeyCode::Char('n') => {
-                let from = self.hit.map_or(self.top, |hit| hit + 1);
-                return self.go_to(self.review.found_from(from));
-            }
-            KeyCode::Char('N') => {
-                let before = self.hit.unwrap_or(self.top);
-                return self.go_to(self.review.found_before(before));
-            }
-            _ => return false,
-        }
-        self.hit = None;
-        true
-    }
-
-    /// Shows a row that was searched for.
-    fn go_to(&mut self, row: Option<usize>) -> bool {
-        if let Some(row) = row {
-            self.scroll_to(row);
-            self.hit = Some(row);
-        }
-        true
-    }
-
-    /// A key while the word to search for is written; gives whether it has ended that.
-    fn search_key(&mut self, key: KeyEvent) -> bool {
-        let Some(line) = &mut self.search else {
-            return false;
-        };
-        if line.key(key) {
-            return false;
-        }
-        match key.code {
-            KeyCode::Enter => {
-                let word = line.text();
-                self.search = None;
-                self.review.search(&word);
-                self.go_to(self.review.found_from(self.top))
-            }
-            KeyCode::Esc => {
-                self.search = None;
-                true
-            }
-            _ => false,
-        }
-    }
 }
 
 impl Inbox {
@@ -339,6 +210,8 @@ impl Inbox {
             return Vec::new();
         }
         let (id, digest) = wanted;
+        // Its review, if it is open, has nothing more to decide.
+        self.open.take_if(|open| open.id == id);
         self.message = Some(format!("denying {}", text::visible(id.as_str())));
         vec![Act::Tell(PersonEvent::Denied {
             id,
