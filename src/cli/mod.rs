@@ -10,6 +10,7 @@
 mod ask;
 mod demo;
 mod env;
+mod events;
 mod exit;
 mod input;
 mod launch;

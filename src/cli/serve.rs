@@ -1,6 +1,7 @@
 //! `askrelay serve`: answers the children of a session, by policy or by asking the person at this terminal.
 
 use std::io::{BufReader, IsTerminal as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -8,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::env::{self, Env};
+use super::events::Listener;
 use super::exit::Exit;
 use super::place::{Loaded, Place};
 use super::{Hinted, PlaceArgs, output, role};
@@ -21,9 +23,12 @@ use crate::prompt::{
     Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
-use crate::serve::{Annotators, Mode, Parent, Server, Settings};
+use crate::serve::{Annotators, Broadcasts, Mode, Parent, Server, Settings};
 use crate::spool::{Missing, Spool, Watch};
 use crate::wire::{Generation, SessionId};
+
+/// How many broadcasts a listener may be behind before it misses some.
+const BROADCASTS_AHEAD: usize = 1024;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -39,6 +44,9 @@ pub(super) struct Args {
     /// Rows of a prompt before its evidence gives way [default: promptMaxRows of the configuration]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_rows: Option<u16>,
+    /// Write what is asked and how it ended to this file, or to stdout with `-`: one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
     /// Ask the own parent in the form of the oldest generation of the peer
     #[arg(long, value_name = "GENERATION", value_parser = ["g1"])]
     peer: Option<String>,
@@ -106,6 +114,14 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
     let settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
+    let listener = match args.events {
+        Some(target) => Some(Listener::start(
+            &target,
+            mode,
+            settings.broadcasts.subscribe(),
+        )?),
+        None => None,
+    };
     let greeting = greeting(&settings, &place_of_session);
     super::runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -130,6 +146,8 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
                 }
             })
             .await?;
+        // The last words of the session are told as well.
+        drop(listener);
         Ok(Exit::Ok)
     })
 }
@@ -298,6 +316,7 @@ fn settings(
         forwarding_timeout: loaded.config.forwarding_timeout,
         request_max_age: loaded.config.request_max_age,
         require_audit: loaded.config.require_audit.is_on(),
+        broadcasts: Broadcasts::new(BROADCASTS_AHEAD),
     })
 }
 

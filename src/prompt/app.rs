@@ -1,7 +1,8 @@
 //! The dialog: what is open, and what a key does to it.
 //!
 //! One ask at a time. A letter arms an option and the same letter again takes it; the arrows choose one and Enter takes it; Escape
-//! denies. What counts as a key that is meant is the [`Guard`]'s to say.
+//! denies. Ctrl+O shows the whole of the ask on the whole screen, to read; nothing is decided there. What counts as a key that is
+//! meant is the [`Guard`]'s to say.
 //!
 //! Invariants:
 //!
@@ -25,13 +26,16 @@ use ratatui::text::{Line, Span};
 use super::keys::{Guard, Meant};
 use super::line_editor::LineEditor;
 use super::paint::Frame;
+use super::reader::Reader;
 use super::terminal::{Act, App, Input, News};
 use super::view::{self, Core, View};
 use super::{Answerer, PersonEvent};
 use crate::clock::Moment;
 use crate::policy::DialogKeys;
+use crate::presentation::evidence::{LineClass, line_classes};
 use crate::presentation::fit::Budget;
 use crate::presentation::highlight;
+use crate::presentation::review::Review;
 use crate::presentation::select::{Answer, Choice, GrantScope, Meaning, Question};
 use crate::presentation::text;
 use crate::serve::Shown;
@@ -77,12 +81,18 @@ pub(super) struct Open {
     summary: String,
     pub(super) question: Question,
     pub(super) flagged: Vec<String>,
+    /// What each line of each piece of evidence is, where it is a diff.
+    pub(super) classes: Vec<Option<Vec<LineClass>>>,
     pub(super) options: Vec<DialogOption>,
     pub(super) step: Step,
     /// Whether every core fact has been on the screen.
     pub(super) core_seen: bool,
     /// What of them is on the frame that was drawn last.
     drawn: Core,
+    /// What the whole of the ask is made of, until it is read.
+    shown: Box<Shown>,
+    /// The whole of the ask, while it is read.
+    pub(super) reader: Option<Reader>,
 }
 
 /// An option that is on offer.
@@ -131,16 +141,26 @@ impl Open {
         let flagged = highlight::flagged(&payload);
         let step = decide(&options);
         Self {
-            id: shown.request.id,
+            id: shown.request.id.clone(),
             digest: shown.digest,
             summary,
             flagged,
+            classes: payload.evidence.iter().map(line_classes).collect(),
             options,
             step,
             question,
             core_seen: false,
             drawn: Core::Nothing,
+            shown: Box::new(shown),
+            reader: None,
         }
+    }
+
+    /// Shows the whole of the ask on the whole screen.
+    fn read(&mut self) {
+        let payload = self.shown.payload();
+        let review = Review::new(&super::ask(&self.shown, &payload));
+        self.reader = Some(Reader::new(review));
     }
 }
 
@@ -221,11 +241,21 @@ impl Dialog {
             self.guard.disturbed(now);
             return Vec::new();
         };
+        if open.reader.is_some() {
+            return self.key_at_reader(key);
+        }
         if let Step::Reason { line, refused } = &mut open.step
             && line.key(key)
         {
             *refused = false;
             self.guard.typed(now);
+            return Vec::new();
+        }
+        let wants_all =
+            (control && key.code == KeyCode::Char('o')) || key.code == KeyCode::PageDown;
+        if wants_all {
+            open.read();
+            self.disturbed(now);
             return Vec::new();
         }
         let meant = self.guard.take(now);
@@ -245,6 +275,41 @@ impl Dialog {
         }
     }
 
+    /// A key while the whole of the ask is read: it decides nothing, whatever it is.
+    fn key_at_reader(&mut self, key: KeyEvent) -> Vec<Act> {
+        let Some(Open {
+            reader: Some(reader),
+            ..
+        }) = &mut self.open
+        else {
+            return Vec::new();
+        };
+        if reader.is_searching() {
+            let _ended = reader.search_key(key);
+            return Vec::new();
+        }
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let leaves = match key.code {
+            KeyCode::Esc | KeyCode::Char('q') => true,
+            KeyCode::Char('o') => control,
+            _ => false,
+        };
+        if leaves {
+            self.leave_reader();
+        } else if !control {
+            let _moved = reader.look_around(key);
+        }
+        Vec::new()
+    }
+
+    /// Back to the question, undecided. A key that was meant for the text is no answer.
+    fn leave_reader(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.reader = None;
+            self.guard.raise();
+        }
+    }
+
     fn key_at_options(&mut self, code: KeyCode) -> Vec<Act> {
         let presses = self.settings.presses;
         let Some(open) = &mut self.open else {
@@ -254,6 +319,8 @@ impl Dialog {
             return Vec::new();
         };
         let count = open.options.len().max(1);
+        // The screen says what is missing.
+        let withheld = !open.core_seen || open.drawn == Core::Nothing;
         let place_of = |letter| open.options.iter().position(|option| option.key == letter);
         let taken = match code {
             KeyCode::Esc => {
@@ -271,6 +338,10 @@ impl Dialog {
                 None
             }
             KeyCode::Char(letter) => match place_of(letter) {
+                Some(place) if withheld && open.options.get(place).is_some_and(|it| it.allows) => {
+                    (*cursor, *armed) = (place, None);
+                    None
+                }
                 Some(place) if presses == Presses::One || *armed == Some(place) => Some(place),
                 Some(place) => {
                     (*cursor, *armed) = (place, Some(place));
@@ -298,7 +369,6 @@ impl Dialog {
             return Vec::new();
         };
         if option.allows && (!open.core_seen || open.drawn == Core::Nothing) {
-            // The screen says what is missing.
             return Vec::new();
         }
         match open.question.choose(option.index) {
@@ -449,6 +519,12 @@ impl App for Dialog {
             Input::Key(key) => self.key(key, now),
             Input::Paste(pasted) => {
                 if let Some(Open {
+                    reader: Some(reader),
+                    ..
+                }) = &mut self.open
+                {
+                    reader.paste(&pasted);
+                } else if let Some(Open {
                     step: Step::Reason { line, refused },
                     ..
                 }) = &mut self.open
@@ -471,8 +547,20 @@ impl App for Dialog {
     }
 
     fn draw(&mut self, size: Size, now: Moment) -> Frame {
+        if let Some(Open {
+            reader: Some(reader),
+            question,
+            ..
+        }) = &mut self.open
+        {
+            return view::whole(reader, question, self.waiting, size);
+        }
         let view = self.view(size, now);
         if let Some(open) = &mut self.open {
+            if open.drawn == Core::Nothing && view.core != Core::Nothing {
+                // Keys that are on their way were pressed on a screen that showed nothing.
+                self.guard.raise();
+            }
             open.drawn = view.core;
         }
         view.frame
@@ -480,7 +568,13 @@ impl App for Dialog {
 
     fn drawn(&mut self, now: Moment) {
         if let Some(open) = &mut self.open {
-            open.core_seen |= open.drawn == Core::Whole;
+            match &mut open.reader {
+                Some(reader) => {
+                    reader.drawn();
+                    open.core_seen |= reader.has_shown_core();
+                }
+                None => open.core_seen |= open.drawn == Core::Whole,
+            }
         }
         self.guard.drawn(now);
     }

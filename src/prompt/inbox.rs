@@ -22,7 +22,6 @@
 )]
 
 mod list_view;
-mod open;
 mod view;
 
 #[cfg(test)]
@@ -34,12 +33,14 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
 use ratatui::text::Line;
 
-use self::open::{Open, Seen};
+use super::app::summary;
 use super::keys::{Guard, Meant};
 use super::paint::Frame;
+use super::reader::Reader;
 use super::terminal::{Act, App, Input, News};
 use super::{Answerer, PersonEvent};
 use crate::clock::Moment;
+use crate::presentation::review::Review;
 use crate::presentation::select::Choice;
 use crate::presentation::text;
 use crate::serve::{ListedAsk, ListedState, Listing, Shown};
@@ -86,6 +87,32 @@ enum Screen {
     Review,
 }
 
+/// The ask whose review is open.
+#[derive(Debug)]
+struct Open {
+    id: RequestId,
+    digest: Digest,
+    /// What is asked, in short.
+    summary: String,
+    /// Who asks, visible.
+    agent: String,
+    reader: Reader,
+}
+
+impl Open {
+    fn new(shown: Shown) -> Self {
+        let payload = shown.payload();
+        let review = Review::new(&super::ask(&shown, &payload));
+        Self {
+            summary: summary(&payload.request.surface, &payload.request.value),
+            agent: list_view::name(shown.request.agent_name().unwrap_or_default()),
+            id: shown.request.id,
+            digest: shown.digest,
+            reader: Reader::new(review),
+        }
+    }
+}
+
 impl Inbox {
     /// An inbox that has been told of nothing yet.
     pub(super) fn new(settings: InboxSettings) -> Self {
@@ -117,9 +144,9 @@ impl Inbox {
             return vec![Act::Tell(PersonEvent::Leave)];
         }
         if let (Screen::Review, Some(open)) = (self.screen, &mut self.open)
-            && open.search.is_some()
+            && open.reader.is_searching()
         {
-            if open.search_key(key) {
+            if open.reader.search_key(key) {
                 // The key that has ended the search is not to be followed by one that decides.
                 self.guard.disturbed(now);
             } else {
@@ -225,8 +252,9 @@ impl Inbox {
             return Vec::new();
         };
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            let approves = key.code == KeyCode::Char('a') && meant && open.seen == Seen::All;
-            return if approves && open.page > 0 {
+            let reader = &open.reader;
+            let approves = key.code == KeyCode::Char('a') && meant && reader.has_shown_core();
+            return if approves && reader.is_visible() {
                 self.decide(Choice::Once)
             } else {
                 Vec::new()
@@ -245,7 +273,7 @@ impl Inbox {
                 Vec::new()
             }
             _ => {
-                open.look_around(key);
+                open.reader.look_around(key);
                 Vec::new()
             }
         }
@@ -334,10 +362,8 @@ impl App for Inbox {
         match input {
             Input::Key(key) => return self.key(key, now),
             Input::Paste(pasted) => {
-                if let (Screen::Review, Some(open)) = (self.screen, &mut self.open)
-                    && let Some(line) = &mut open.search
-                {
-                    line.insert(&pasted);
+                if let (Screen::Review, Some(open)) = (self.screen, &mut self.open) {
+                    open.reader.paste(&pasted);
                 }
             }
             Input::Focus => {}
@@ -361,7 +387,7 @@ impl App for Inbox {
         let ages = self.screen == Screen::List && !self.listing.asks.is_empty();
         self.tick = ages.then(|| now.next_multiple(TICK));
         if let (Screen::Review, Some(open)) = (self.screen, &mut self.open) {
-            open.note_seen();
+            open.reader.drawn();
         }
     }
 }

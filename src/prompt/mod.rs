@@ -9,6 +9,8 @@ mod inbox;
 mod keys;
 mod line_editor;
 mod paint;
+mod panel;
+mod reader;
 mod script;
 mod select;
 mod terminal;

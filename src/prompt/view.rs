@@ -18,9 +18,12 @@ use ratatui::text::{Line, Span};
 use super::app::{Dialog, Open, Presses, Step};
 use super::cells::{blank, put};
 use super::paint::{Frame, Place};
+use super::reader::{Reader, Words};
 use crate::presentation::dialog::Fact;
+use crate::presentation::evidence::LineClass;
 use crate::presentation::fit::{self, Budget, Fitted, Labels, Part, Row};
 use crate::presentation::highlight;
+use crate::presentation::select::Question;
 use crate::presentation::text;
 
 /// Runs down the left edge of content.
@@ -91,7 +94,7 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool) -> View {
     let facts: Vec<Line<'static>> = fitted
         .rows
         .drain(..)
-        .map(|row| fact_line(&row, core, evidence, &open.flagged))
+        .map(|row| fact_line(&row, open))
         .collect();
     let above = 1 + facts.len();
     let mut lines = vec![title];
@@ -108,6 +111,28 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool) -> View {
         } else {
             Core::Cut
         },
+    }
+}
+
+/// Draws the whole of an ask on the whole screen.
+pub(super) fn whole(reader: &mut Reader, question: &Question, waiting: usize, size: Size) -> Frame {
+    let mut cells = blank(size.width, size.height);
+    let cursor = reader.draw(&mut cells, |_| Words {
+        title: question.title.to_owned(),
+        more: if waiting > 0 {
+            format!("{waiting} more waiting")
+        } else {
+            String::new()
+        },
+        hints: ["Esc back to the question", "↑↓ PgUp PgDn"]
+            .map(str::to_owned)
+            .into(),
+        last: "nothing is decided here".to_owned(),
+    });
+    Frame {
+        cells,
+        place: Place::Full,
+        cursor: cursor.map(|x| Position::new(x, size.height.saturating_sub(1))),
     }
 }
 
@@ -186,7 +211,8 @@ fn title(open: &Open, waiting: usize, columns: usize) -> Line<'static> {
 }
 
 /// One row of content: its bar, its label, its text.
-fn fact_line(row: &Row, core: &[Fact], evidence: &[Fact], flagged: &[String]) -> Line<'static> {
+fn fact_line(row: &Row, open: &Open) -> Line<'static> {
+    let Question { core, evidence, .. } = &open.question;
     let bar = Span::from(BAR).dim();
     let (label, shown) = row
         .laid
@@ -206,10 +232,29 @@ fn fact_line(row: &Row, core: &[Fact], evidence: &[Fact], flagged: &[String]) ->
         .line
         .zip(fact)
         .and_then(|(line, fact)| fact.lines.get(line));
-    let base = text_style(row.part, fact);
-    let places = line.map_or_else(Vec::new, |line| highlight::places(line, flagged));
+    let base = class_of(row, open).map_or_else(|| text_style(row.part, fact), class_style);
+    let places = line.map_or_else(Vec::new, |line| highlight::places(line, &open.flagged));
     spans.extend(painted(shown, row.laid.from, &places, base));
     Line::from(spans)
+}
+
+/// What a row of a diff is.
+fn class_of(row: &Row, open: &Open) -> Option<LineClass> {
+    let Part::Evidence(index) = row.part else {
+        return None;
+    };
+    let classes = open.classes.get(index)?.as_ref()?;
+    classes.get(row.laid.line?).copied()
+}
+
+fn class_style(class: LineClass) -> Style {
+    let style = Style::default();
+    match class {
+        LineClass::Added => style.fg(Color::Green),
+        LineClass::Removed => style.fg(Color::Red),
+        LineClass::FileHeader | LineClass::Hunk => style.fg(Color::Blue),
+        LineClass::Context | LineClass::Note => style,
+    }
 }
 
 fn text_style(part: Part, fact: Option<&Fact>) -> Style {

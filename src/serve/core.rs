@@ -7,12 +7,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Broadcasts;
 use super::event::{Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
 use crate::audit::{AuditError, Entry, ReviewLog};
 use crate::clock::{self, Moment};
+use crate::presentation::broadcast::Broadcast;
 use crate::process;
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
@@ -53,6 +55,7 @@ pub(super) struct Core {
     pub(super) log_failed: bool,
     pub(super) woken: Arc<Woken>,
     pub(super) prompter: Option<Box<dyn Prompter>>,
+    pub(super) broadcasts: Broadcasts,
     /// How many waiting asks the prompter was told of last.
     pub(super) waiting_told: usize,
     pub(super) parent: Option<LivenessProbe>,
@@ -357,6 +360,7 @@ impl Core {
             }
             Effect::Answer(answer) => self.answer(*answer),
             Effect::Log(entry) => drop(self.record(&[entry])),
+            Effect::Broadcast(told) => self.tell(told),
             Effect::CheckLife(id) => {
                 let life = self.inbox.requester_life(&id);
                 self.dispatch(clock::now(), Event::Life(id, life));
@@ -550,6 +554,11 @@ impl Core {
         if let Err(cause) = published {
             self.record(&[warning(&cause)]);
         }
+    }
+
+    /// Tells whoever listens. One who is slow misses some; nobody is waited for.
+    pub(super) fn tell(&self, told: Broadcast) {
+        let _listeners = self.broadcasts.send(told);
     }
 
     /// Writes to the review log. Tells whether it worked; that it did not is said once.

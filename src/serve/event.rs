@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::listing::Listing;
 use crate::audit::Entry;
 use crate::clock::Moment;
+use crate::presentation::broadcast::Broadcast;
 use crate::presentation::select::Choice;
 use crate::program::Outcome as ProgramOutcome;
 use crate::prompt::Answerer;
@@ -121,6 +122,8 @@ pub enum Effect {
     Answer(Box<Answer>),
     /// Write to the review log.
     Log(Entry),
+    /// Tell whoever listens.
+    Broadcast(Broadcast),
     /// Look whether the requester still waits.
     CheckLife(RequestId),
     /// Remove a request whose requester is gone.

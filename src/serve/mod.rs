@@ -30,3 +30,6 @@ pub use event::{
 pub use listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use run::{Mode, Parent, ServeError, Server, Settings};
 pub use state::{Person, Setup, State};
+
+/// Where a session tells what it asks and how that ended. Whoever listens and is slow misses some; nobody is waited for.
+pub type Broadcasts = tokio::sync::broadcast::Sender<crate::presentation::broadcast::Broadcast>;

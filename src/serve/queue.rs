@@ -7,6 +7,9 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::wire::RequestId;
 
+/// How many requesters are remembered although nothing of theirs waits.
+const MOST_LINES: usize = 1024;
+
 /// Asks that wait for a person.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -52,8 +55,8 @@ impl Queue {
         self.clock += 1;
         line.last_turn = self.clock;
         self.len -= 1;
-        if self.len == 0 {
-            self.lines.clear();
+        if self.lines.len() > MOST_LINES {
+            self.lines.retain(|_, line| !line.waiting.is_empty());
         }
         Some(id)
     }
@@ -109,5 +112,20 @@ mod tests {
         assert_eq!(queue.pop(), Some(id("f1")));
         assert_eq!(queue.pop(), Some(id("l1")));
         assert_eq!(queue.len(), 498);
+    }
+
+    #[test]
+    fn a_turn_counts_also_where_nobody_else_waited() {
+        let mut queue = Queue::default();
+        queue.push("first", id("f0"));
+        assert_eq!(queue.pop(), Some(id("f0")));
+        queue.push("first", id("f1"));
+        queue.push("late", id("l0"));
+        assert_eq!([queue.pop(), queue.pop()], [Some(id("l0")), Some(id("f1"))]);
+        for n in 0..5_000 {
+            queue.push(&format!("r{n}"), id(&format!("q{n}")));
+            assert_eq!(queue.pop(), Some(id(&format!("q{n}"))));
+        }
+        assert!(queue.lines.len() <= MOST_LINES + 1);
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
 use super::core::{Core, Errand, Rest, warning};
 use super::event::{Event, FileClock, Relay, RelayOutcome};
@@ -18,6 +19,7 @@ use crate::ask::{Ask, Outcome, Requester, describe};
 use crate::audit::{Entry, ReviewLog};
 use crate::clock::{self, Moment};
 use crate::policy::{self, Policy, SessionRules};
+use crate::presentation::broadcast::Broadcast;
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
     Effort, Events, HeartbeatFile, Inbox, LivenessProbe, LockOutcome, OnWake, Owner, ServingLock,
@@ -90,6 +92,8 @@ pub struct Settings {
     pub request_max_age: Duration,
     /// Whether a decision counts only once it is in the review log.
     pub require_audit: bool,
+    /// Where it is told what is asked and how it ended; whoever listens subscribes before the session starts.
+    pub broadcasts: Broadcasts,
 }
 
 /// A session cannot be served.
@@ -215,6 +219,7 @@ impl Server {
             log_failed: false,
             woken: Arc::clone(&woken),
             prompter,
+            broadcasts: settings.broadcasts,
             waiting_told: 0,
             parent: settings.parent.as_ref().map(probe),
             work: VecDeque::new(),
@@ -263,6 +268,7 @@ impl Server {
             .with("sessionId", core.session.as_str())
             .with("mode", core.mode);
         core.record(&[started]);
+        core.tell(Broadcast::ready());
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use super::{
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::policy::{self, Config, LayerRules, Layers, Policy, SessionRules, Switch};
+use crate::presentation::broadcast::Broadcast;
 use crate::presentation::select::{Choice, GrantScope};
 use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
@@ -253,6 +254,7 @@ struct Model {
     annotating: HashMap<RequestId, Digest>,
     once_annotated: HashMap<RequestId, Digest>,
     log: Vec<Entry>,
+    told: Vec<Broadcast>,
     /// What the parent was asked, and is still asked.
     relayed: HashMap<RequestId, Digest>,
     /// What it was ever asked.
@@ -317,6 +319,7 @@ impl Model {
             annotating: HashMap::new(),
             once_annotated: HashMap::new(),
             log: Vec::new(),
+            told: Vec::new(),
             relayed: HashMap::new(),
             once_relayed: HashMap::new(),
             read: HashSet::new(),
@@ -563,6 +566,7 @@ impl Model {
             Effect::Read(candidate) => self.perform_read(candidate, fails),
             Effect::Answer(answer) => self.perform_answer(&answer, fails),
             Effect::Log(entry) => self.log.push(entry),
+            Effect::Broadcast(told) => self.told.push(told),
             Effect::CheckLife(id) => {
                 let file = self.files.get(id.as_str());
                 let life = file.map_or(RequesterLife::RequestGone, |file| file.life);
@@ -1291,4 +1295,38 @@ fn nothing_is_annotated_where_nobody_sits() {
     left.settle();
     assert!(left.annotating.is_empty());
     assert!(left.files.is_empty());
+}
+
+// Broadcasts.
+
+fn told(model: &Model) -> Vec<(&str, &str)> {
+    let told = model.told.iter();
+    told.map(|told| (told.channel, told.data["resolution"].as_str().unwrap_or("")))
+        .collect()
+}
+
+#[test]
+fn a_question_and_its_end_are_told_and_what_a_rule_decides_is_not() {
+    let mut model = Model::with(Person::Here, None, false, None);
+    model.put("a", Content::Asks("ls"), false);
+    model.put("b", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    let prompt = ("permissions:ui_prompt", "");
+    assert_eq!(told(&model), [prompt]);
+    model.op(Op::Choose(Choice::Session {
+        scope: GrantScope::ServingSession,
+        width: GrantWidth::Proven,
+    }));
+    model.settle();
+    // The scope is the one that was chosen.
+    let decision = ("permissions:decision", "user_approved_for_session");
+    assert_eq!(told(&model), [prompt, decision]);
+
+    let mut nobody = Model::with(Person::Nobody, None, false, None);
+    nobody.put("a", Content::Asks("make"), false);
+    nobody.list();
+    nobody.settle();
+    let unavailable = ("permissions:decision", "confirmation_unavailable");
+    assert_eq!(told(&nobody), [unavailable]);
 }

@@ -15,6 +15,7 @@ mod docs_children;
 mod evidence_fixtures;
 mod flow_ask;
 mod flow_clocks;
+mod flow_events;
 mod flow_evidence;
 mod flow_inspection;
 mod flow_liveness;

@@ -1,5 +1,7 @@
 //! The dialog on a real terminal: what a person sees, and which keys decide.
 
+#![expect(clippy::disallowed_methods, reason = "a test takes a request away")]
+
 use askrelay::clock;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -166,6 +168,40 @@ fn two_asks_are_shown_one_after_the_other() {
 }
 
 #[test]
+fn everything_of_an_ask_is_one_key_away_and_a_withdrawal_closes_it() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let diff: String = (1..=2_000).fold(
+        "--- a/x\n+++ b/x\n@@ -1,0 +1,2000 @@".to_owned(),
+        |diff, n| diff + &format!("\n+line {n}"),
+    );
+    let mut ask = request("perm-1", "main", "edit", "src/x");
+    ask["payload"]["evidence"] = json!([{"label": "diff", "text": diff, "detail": null}]);
+    spool.put_request("main", &ask);
+    screen.await_question("… ^O shows all");
+    screen.press("\x0f");
+    screen.await_text("+line 1");
+    screen.press("\x1b[F");
+    screen.await_text("+line 2000");
+    screen.press("/");
+    screen.send("line 1234");
+    screen.await_text("/line 1234");
+    screen.press(ENTER);
+    screen.await_text("1 found");
+    screen.await_text("+line 1234");
+    // Back: the same question, undecided, and the scrollback as it was.
+    screen.press(ESCAPE);
+    let back = screen.await_question("› n  No");
+    assert!(back.contains("serving session main"), "{back}");
+    screen.press("\x0f");
+    screen.await_text("+line 1");
+    std::fs::remove_file(spool.request_path("main", "perm-1")).unwrap();
+    let text = screen.await_text("closed edit \"src/x\"");
+    assert!(text.contains("nothing is asked"), "{text}");
+    assert!(spool.events("permission_request.denied").is_empty());
+}
+
+#[test]
 fn a_withdrawn_ask_leaves_the_screen_with_a_word() {
     let spool = TestSpool::new();
     let screen = dialog(&spool);
@@ -216,6 +252,7 @@ fn render_3_a_screen_of_another_size_shows_the_ask_anew() {
         until("a frame of that size", || !screen.text().trim().is_empty());
     }
     // Too small to show it: nothing is allowed.
+    screen.await_text("An");
     screen.press("y");
     screen.press("y");
     screen.press(ENTER);

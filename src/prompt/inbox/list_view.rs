@@ -7,10 +7,10 @@ use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 
 use super::Inbox;
-use super::view::{Rows, footer, header};
 use crate::clock::Moment;
 use crate::presentation::text;
 use crate::prompt::cells::put;
+use crate::prompt::panel::{Rows, footer, header};
 use crate::serve::{ListedAsk, ListedState, Outcome, Resolution};
 use crate::wire::PayloadKind;
 

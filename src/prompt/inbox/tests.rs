@@ -432,7 +432,7 @@ fn keys_1_keys_are_dead_for_a_while_and_as_long_as_they_keep_coming() {
     assert!(desk.is_silent());
     // Looking around works all the time, and makes the others wait.
     desk.key_now(KeyCode::Char('/'), KeyModifiers::NONE);
-    assert!(desk.inbox.open.as_ref().unwrap().search.is_some());
+    assert!(desk.inbox.open.as_ref().unwrap().reader.is_searching());
     desk.key_now(KeyCode::Esc, KeyModifiers::NONE);
     desk.ms += dead - 1;
     desk.key_now(KeyCode::Esc, KeyModifiers::NONE);
@@ -600,7 +600,7 @@ fn a_review_is_scrolled_and_searched() {
     let mut desk = desk();
     desk.list(&["a"]);
     desk.open("a", &with_evidence(bash(), "diff", &lines));
-    let top = |desk: &Desk| desk.inbox.open.as_ref().unwrap().top;
+    let top = |desk: &Desk| desk.inbox.open.as_ref().unwrap().reader.top();
     desk.key(KeyCode::End);
     let end = top(&desk);
     assert!(desk.draw().iter().any(|row| row.contains("line 1999")));

@@ -1,9 +1,10 @@
 //! Asks that hide what they do: where the dangerous part is to be seen.
 
+use ratatui::crossterm::event::KeyCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::tests::{at, draw, entry, open, payload, rows_of, shown};
+use super::tests::{at, control, draw, entry, open, payload, press, rows_of, shown};
 
 #[derive(Deserialize)]
 struct Corpus {
@@ -118,6 +119,39 @@ fn content(rows: &[String]) -> String {
         .flat_map(str::chars)
         .filter(|c| !c.is_whitespace())
         .collect()
+}
+
+#[test]
+fn everything_holds_the_dangerous_part() {
+    for (name, ask) in &corpus() {
+        let mut dialog = open(build(ask));
+        let _drawn = draw(&mut dialog, (80, 24), at(0));
+        assert!(control(&mut dialog, 'o', 1_000).is_empty());
+        let danger: String = ask.danger.split_whitespace().collect();
+        // Rows without their bars, one after the other: what is broken for want of room reads on.
+        let mut all = String::new();
+        let mut page = String::new();
+        for step in 2..100_000 {
+            let rows = rows_of(&draw(&mut dialog, (200, 60), at(step * 1_000)));
+            let body = rows[1..rows.len() - 1].iter();
+            let text = body.flat_map(|row| {
+                row.split_once(['│', '┊'])
+                    .map_or(row.as_str(), |(_, text)| text)
+                    .chars()
+            });
+            let next: String = text.filter(|c| !c.is_whitespace()).collect();
+            if rows[0] == page {
+                break;
+            }
+            all.push_str(&next);
+            if all.contains(&danger) {
+                break;
+            }
+            page.clone_from(&rows[0]);
+            let _moved = press(&mut dialog, KeyCode::PageDown, step * 1_000 + 500);
+        }
+        assert!(all.contains(&danger), "{name}: {all}");
+    }
 }
 
 #[test]

@@ -126,8 +126,13 @@ fn picture(shown: &Shown) -> String {
     pictures.join("\n")
 }
 
-fn press(dialog: &mut Dialog, code: KeyCode, ms: u64) -> Vec<Act> {
+pub(super) fn press(dialog: &mut Dialog, code: KeyCode, ms: u64) -> Vec<Act> {
     dialog.input(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), at(ms))
+}
+
+pub(super) fn control(dialog: &mut Dialog, letter: char, ms: u64) -> Vec<Act> {
+    let key = KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+    dialog.input(Input::Key(key), at(ms))
 }
 
 macro_rules! snapshot {
@@ -268,6 +273,101 @@ fn view_1_a_long_script_leaves_the_options_in_sight_and_says_how_to_see_the_rest
         assert!(all.contains('…') && all.contains("^O"), "{size:?}\n{all}");
         for key in ["y", "n", "r"] {
             assert!(all.contains(key), "{size:?}\n{all}");
+        }
+    }
+}
+
+#[test]
+fn view_2_everything_is_one_key_away_and_nothing_is_decided_there() {
+    let script: String = (1..=300).fold(String::new(), |script, n| script + &format!("echo {n}\n"));
+    let ask = payload(
+        "bash",
+        "bash",
+        Some("bash"),
+        "sh",
+        &json!([entry("full command", &script)]),
+    );
+    let mut dialog = open(shown(&ask, &json!([])));
+    let small = (40, 10);
+    let _drawn = draw(&mut dialog, small, at(0));
+    assert!(control(&mut dialog, 'o', 1_000).is_empty());
+    let first = rows_of(&draw(&mut dialog, small, at(1_500)));
+    assert!(first[0].contains("rows 1"), "{first:#?}");
+    let _end = press(&mut dialog, KeyCode::End, 2_000);
+    let last = rows_of(&draw(&mut dialog, small, at(2_500))).join("\n");
+    assert!(last.contains("echo 300"), "{last}");
+    // Searching: the letters are text, those that decide as well.
+    for (ms, key) in (3_000..).step_by(500).zip("/echo 17\n".chars()) {
+        let code = if key == '\n' {
+            KeyCode::Enter
+        } else {
+            KeyCode::Char(key)
+        };
+        assert!(press(&mut dialog, code, ms).is_empty());
+    }
+    let found = rows_of(&draw(&mut dialog, small, at(9_000))).join("\n");
+    assert!(
+        found.contains("\n│ echo 17\n") && !found.contains("echo 16\n"),
+        "{found}"
+    );
+    for (ms, letter) in (10_000..).step_by(500).zip("yynnrrss".chars()) {
+        assert!(press(&mut dialog, KeyCode::Char(letter), ms).is_empty());
+    }
+    assert!(press(&mut dialog, KeyCode::Enter, 15_000).is_empty());
+    // Back to the question, undecided; the key that led there is not followed by one that decides.
+    assert!(press(&mut dialog, KeyCode::Esc, 16_000).is_empty());
+    let back = rows_of(&draw(&mut dialog, small, at(16_100))).join("\n");
+    assert!(
+        back.contains("Permission Required") && back.contains("› n"),
+        "{back}"
+    );
+    assert!(press(&mut dialog, KeyCode::Esc, 16_200).is_empty());
+    assert!(!press(&mut dialog, KeyCode::Esc, 17_000).is_empty());
+}
+
+#[test]
+fn what_was_read_to_the_end_of_its_core_can_be_allowed_on_a_small_screen() {
+    let ask = payload("bash", "bash", Some("bash"), &"x".repeat(380), &json!([]));
+    let mut dialog = open(shown(&ask, &json!([])));
+    let _drawn = draw(&mut dialog, (40, 10), at(0));
+    let _whole = control(&mut dialog, 'o', 1_000);
+    let _drawn = draw(&mut dialog, (40, 10), at(1_000));
+    let _end = press(&mut dialog, KeyCode::PageDown, 2_000);
+    let _drawn = draw(&mut dialog, (40, 10), at(2_000));
+    let _end = press(&mut dialog, KeyCode::PageDown, 3_000);
+    let _drawn = draw(&mut dialog, (40, 10), at(3_000));
+    let _back = press(&mut dialog, KeyCode::Esc, 4_000);
+    let _drawn = draw(&mut dialog, (40, 10), at(4_000));
+    assert!(press(&mut dialog, KeyCode::Char('y'), 5_000).is_empty());
+    assert!(!press(&mut dialog, KeyCode::Char('y'), 6_000).is_empty());
+}
+
+#[test]
+fn a_diff_has_colours() {
+    let diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new";
+    let ask = payload(
+        "path",
+        "path_write",
+        Some("edit"),
+        "x",
+        &json!([entry("diff", diff)]),
+    );
+    let mut dialog = open(shown(&ask, &json!([])));
+    for whole in [false, true] {
+        if whole {
+            let _whole = control(&mut dialog, 'o', 1_000);
+        }
+        let cells = draw(&mut dialog, (80, 24), at(1_000));
+        let rows = rows_of(&cells);
+        for (line, colour) in [
+            ("-old", Color::Red),
+            ("+new", Color::Green),
+            ("@@ -1", Color::Blue),
+        ] {
+            let y = rows.iter().position(|row| row.contains(line)).unwrap();
+            let x = text::width(rows[y].split(line).next().unwrap());
+            let cell = &cells[(u16::try_from(x).unwrap(), u16::try_from(y).unwrap())];
+            assert_eq!(cell.fg, colour, "{line}");
         }
     }
 }

@@ -261,7 +261,7 @@ impl State {
                     .details("forwarded_permission.auto_approved", &request)
                     .with_decider(&judgement.decided_by);
                 let decision = Decision::approved(judgement.decided_by);
-                self.decide(&request, decision, vec![entry], Care::Fast, effects);
+                self.settle(&request, decision, vec![entry], Care::Fast, effects);
             }
             Verdict::Deny => {
                 self.end_opening(&id, "policy denies it by now", effects);
@@ -269,7 +269,7 @@ impl State {
                     .details("forwarded_permission.auto_denied", &request)
                     .with_decider(&judgement.decided_by);
                 let decision = Decision::denied(judgement.reason, judgement.decided_by);
-                self.decide(&request, decision, vec![entry], Care::Fast, effects);
+                self.settle(&request, decision, vec![entry], Care::Fast, effects);
             }
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
             Verdict::Ask if fate == Some(Fate::Expired) => self.expire(&request, effects),

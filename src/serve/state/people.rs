@@ -6,6 +6,7 @@ use super::{Authority, Person, Stage, State};
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::policy::Judgement;
+use crate::presentation::broadcast::Broadcast;
 use crate::presentation::review_line;
 use crate::presentation::select::Choice;
 use crate::prompt::Answerer;
@@ -122,7 +123,10 @@ impl State {
                 Self::prompt_entry("permission_request.waiting", &shown.request).with_facts(facts),
             ));
         }
+        // An inbox may open the same ask more than once; each time it is before a person.
+        let told = Broadcast::ui_prompt(&shown.request, &shown.payload());
         effects.push(Effect::Show(Box::new(shown)));
+        effects.push(Effect::Broadcast(told));
         self.on_screen = Some(id);
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{RETRY_FIRST, SPOOL_LABEL, Stage, State, Undelivered};
 use crate::audit::Entry;
 use crate::clock::Moment;
+use crate::presentation::broadcast::Broadcast;
 use crate::serve::event::{Answer, Care, Delivery, Effect};
 use crate::serve::listing::Outcome;
 use crate::spool::{Candidate, RequesterLife};
@@ -40,8 +41,24 @@ impl State {
         self.decide(request, decision, Vec::new(), Care::Fast, effects);
     }
 
-    /// Settles an ask: translates the scope of a grant, records, and has the answer delivered.
+    /// Settles an ask that no rule decides, and tells so to whoever listens.
     pub(super) fn decide(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        decision: Decision,
+        entries: Vec<Entry>,
+        care: Care,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.asks.contains_key(&request.id) {
+            let told = Broadcast::decision(request, &decision);
+            effects.push(Effect::Broadcast(told));
+        }
+        self.settle(request, decision, entries, care, effects);
+    }
+
+    /// Settles an ask: translates the scope of a grant, records, and has the answer delivered.
+    pub(super) fn settle(
         &mut self,
         request: &ForwardedPermissionRequest,
         decision: Decision,

@@ -62,7 +62,7 @@ impl TestSpool {
         Self { place }
     }
 
-    fn below(&self, relative: &str) -> PathBuf {
+    pub(crate) fn below(&self, relative: &str) -> PathBuf {
         self.place.path().join(relative)
     }
 
