@@ -16,6 +16,7 @@ mod floor;
 mod place;
 mod process;
 mod product;
+mod render;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
@@ -38,6 +39,7 @@ const ROWS: [Row; 10] = [
     ("ls", ls),
     ("memory", memory),
     ("idle", idle),
+    ("render", render::render),
     ("size", size),
 ];
 

@@ -55,11 +55,25 @@ pub fn quoted(text: &str) -> String {
 /// Whether `text` holds anything that a reader could not have seen. Line breaks and tabs are layout and do not count, nor does
 /// text that merely reads like an escape, nor the AM that any Thai text has.
 pub fn has_hidden(text: &str) -> bool {
-    !is_plain(text)
-        && matches!(
-            Walk::new(text).write(&mut String::new(), Tabs::Escaped),
-            Changed::Hidden
-        )
+    let mut walk = Walk::new(text);
+    let mut rest = text;
+    while let Some((at, character)) = rest
+        .char_indices()
+        .find(|(_, character)| !(' '..='~').contains(character))
+    {
+        walk.skip(rest.get(..at).unwrap_or_default());
+        let behind = rest.get(at + character.len_utf8()..).unwrap_or_default();
+        if matches!(character, '\t' | '\n') {
+            walk.base = None;
+        } else if !walk.stays(character, behind) {
+            if !is_am(character) {
+                return true;
+            }
+            walk.base = None;
+        }
+        rest = behind;
+    }
+    false
 }
 
 /// The lines of `text`, split at line feeds only, each visible, with tabs expanded. There is always at least one.
@@ -109,6 +123,9 @@ pub fn is_hidden(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();
     }
+    if is_everyday(character) {
+        return false;
+    }
     matches!(
         character.general_category(),
         GeneralCategory::Control
@@ -120,6 +137,13 @@ pub fn is_hidden(character: char) -> bool {
             | GeneralCategory::Surrogate
             | GeneralCategory::Unassigned
     ) || has_no_form(character)
+}
+
+/// Letters of the scripts that come up most. Each is seen, and stands alone; the tables have the same, and take longer.
+fn is_everyday(character: char) -> bool {
+    matches!(character,
+        '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{17F}' | '\u{3A3}'..='\u{3CE}' | '\u{410}'..='\u{44F}'
+        | '\u{3041}'..='\u{3096}' | '\u{30A1}'..='\u{30FA}' | '\u{4E00}'..='\u{9FEF}' | '\u{AC00}'..='\u{D7A3}')
 }
 
 /// Letters, marks and symbols by their category, but drawn as nothing, or not drawn alike by any two terminals.
@@ -169,11 +193,13 @@ pub fn has_lookalike(text: &str) -> bool {
         | '\u{AB70}'..='\u{ABBF}')
     };
     text.chars().any(styled)
-        || text
-            .split(|character: char| !character.is_alphabetic())
-            .any(|word| {
-                word.contains(same_shapes) && word.contains(|character: char| character.is_ascii())
-            })
+        || text.contains(same_shapes)
+            && text
+                .split(|character: char| !character.is_alphabetic())
+                .any(|word| {
+                    word.contains(same_shapes)
+                        && word.contains(|character: char| character.is_ascii())
+                })
 }
 
 /// Columns that visible text takes on a terminal: never less than what is drawn, for ligatures are counted in full.
@@ -379,10 +405,21 @@ impl<'a> Walk<'a> {
 
     fn write(mut self, out: &mut String, tabs: Tabs) -> Changed {
         let mut changed = Changed::Nothing;
-        let text = self.text;
+        let mut rest = self.text;
         let (mut column, mut measured) = (0, out.len());
-        for (at, character) in text.char_indices() {
-            let behind = text.get(at + character.len_utf8()..).unwrap_or_default();
+        while let Some(next) = rest.chars().next() {
+            let plain = rest
+                .bytes()
+                .position(|byte| !(b' '..=b'~').contains(&byte) || byte == b'<')
+                .unwrap_or(rest.len());
+            if let Some((run, behind)) = rest.split_at_checked(plain).filter(|_| plain > 0) {
+                out.push_str(run);
+                self.skip(run);
+                rest = behind;
+                continue;
+            }
+            let character = next;
+            let behind = rest.get(character.len_utf8()..).unwrap_or_default();
             let change = match (character, tabs) {
                 ('\t', Tabs::Expanded) => {
                     // Measured from the last tab only, or a line of tabs would cost its square.
@@ -416,8 +453,17 @@ impl<'a> Walk<'a> {
                 }
             };
             changed = changed.max(change);
+            rest = behind;
         }
         changed
+    }
+
+    /// Passes over plain text.
+    fn skip(&mut self, plain: &str) {
+        if let Some(last) = plain.chars().next_back() {
+            self.base = (last != ' ').then_some(last);
+            self.marks = 0;
+        }
     }
 
     fn escape(&mut self, out: &mut String, character: char) {
@@ -489,6 +535,7 @@ fn reads_like_escape(behind: &str) -> bool {
 /// Whether `character` is drawn onto the one before it.
 fn combines(character: char) -> bool {
     !character.is_ascii()
+        && !is_everyday(character)
         && (matches!(
             character.general_category(),
             GeneralCategory::NonspacingMark
@@ -632,6 +679,22 @@ mod tests {
             visible(&format!("a{}", "\u{301}".repeat(7))),
             format!("a{}<U+0301>", "\u{301}".repeat(6))
         );
+    }
+
+    #[test]
+    fn an_everyday_letter_is_what_the_tables_say() {
+        for character in ('\0'..=char::MAX).filter(|character| is_everyday(*character)) {
+            assert!(
+                matches!(
+                    character.general_category(),
+                    GeneralCategory::UppercaseLetter
+                        | GeneralCategory::LowercaseLetter
+                        | GeneralCategory::OtherLetter
+                ) && !has_no_form(character)
+                    && character.width() > Some(0),
+                "{character:?}"
+            );
+        }
     }
 
     #[test]
