@@ -21,6 +21,7 @@
     reason = "of all keys that there are, most mean nothing here"
 )]
 
+mod list_view;
 mod view;
 
 #[cfg(test)]
@@ -104,7 +105,7 @@ impl Open {
         let review = Review::new(&super::ask(&shown, &payload));
         Self {
             summary: summary(&payload.request.surface, &payload.request.value),
-            agent: view::name(shown.request.agent_name().unwrap_or_default()),
+            agent: list_view::name(shown.request.agent_name().unwrap_or_default()),
             id: shown.request.id,
             digest: shown.digest,
             reader: Reader::new(review),
@@ -236,6 +237,8 @@ impl Inbox {
             return Vec::new();
         }
         let (id, digest) = wanted;
+        // Its review, if it is open, has nothing more to decide.
+        self.open.take_if(|open| open.id == id);
         self.message = Some(format!("denying {}", text::visible(id.as_str())));
         vec![Act::Tell(PersonEvent::Denied {
             id,

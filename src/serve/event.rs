@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::inbox::Listing;
+use super::listing::Listing;
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::presentation::broadcast::Broadcast;

@@ -14,6 +14,7 @@
 mod annotate;
 mod core;
 mod event;
+mod listing;
 mod queue;
 mod run;
 mod state;
@@ -26,8 +27,8 @@ pub use event::{
     Annotate, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife,
     Relay, RelayOutcome, Shown,
 };
+pub use listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use run::{Mode, Parent, ServeError, Server, Settings};
-pub use state::inbox::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use state::{Person, Setup, State};
 
 /// Where a session tells what it asks and how that ended. Whoever listens and is slow misses some; nobody is waited for.

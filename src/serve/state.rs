@@ -12,7 +12,7 @@
 //! until it is delivered: a failed write never leads to a second question.
 
 mod annotations;
-pub(super) mod inbox;
+mod inbox;
 mod intake;
 mod leave;
 mod people;

@@ -244,8 +244,8 @@ struct Model {
     listing: Listing,
     /// Whose review is open or about to be, as the step said last.
     open: Option<RequestId>,
-    /// Whose review the person has asked for.
-    wanted: Option<RequestId>,
+    /// Whose review the person has asked for and not seen yet.
+    wanted: HashSet<RequestId>,
     /// What the person has denied.
     denied: HashSet<(RequestId, Digest)>,
     /// What the annotators said about the ask that was shown last.
@@ -313,7 +313,7 @@ impl Model {
             inbox,
             listing: Listing::default(),
             open: None,
-            wanted: None,
+            wanted: HashSet::new(),
             denied: HashSet::new(),
             annotations: Vec::new(),
             annotating: HashMap::new(),
@@ -439,8 +439,8 @@ impl Model {
                 self.step(Event::Review(id(name)));
                 if let Some(before) = before {
                     assert_eq!(Some(before), self.open, "a review in place of another");
-                } else if self.open.is_some() {
-                    self.wanted.clone_from(&self.open);
+                } else {
+                    self.wanted.extend(self.open.clone());
                 }
             }
             Op::Close(name) => {
@@ -541,7 +541,6 @@ impl Model {
         } else {
             self.licensed.insert((id.clone(), digest));
         }
-        self.wanted = None;
         self.step(Event::Chosen {
             id,
             digest,
@@ -591,7 +590,7 @@ impl Model {
                 let pair = (shown.request.id.clone(), shown.digest);
                 assert!(self.read.contains(&pair), "shown unread");
                 if self.inbox.is_some() {
-                    assert_eq!(self.wanted.as_ref(), Some(&pair.0), "it opens by itself");
+                    assert!(self.wanted.remove(&pair.0), "it opens by itself");
                 }
                 assert!(
                     !self.annotating.contains_key(&pair.0),
@@ -602,8 +601,8 @@ impl Model {
             }
             Effect::Withdraw { id, .. } => {
                 // It may have been asked for again meanwhile.
-                if self.wanted.as_ref() == Some(&id) && self.open.as_ref() != Some(&id) {
-                    self.wanted = None;
+                if self.open.as_ref() != Some(&id) {
+                    self.wanted.remove(&id);
                 }
                 if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
                     self.shown = None;

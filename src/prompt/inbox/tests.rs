@@ -538,8 +538,21 @@ fn another_ask_can_be_denied_while_a_review_stays_open() {
     );
     desk.list(&["a"]);
     desk.key(KeyCode::Tab);
-    desk.approve();
-    assert_eq!(desk.chosen("a"), Some(Choice::Once));
+    assert_eq!(desk.inbox.screen, Screen::Review);
+    // The open one as well: then there is no review to go back to.
+    desk.key(KeyCode::Tab);
+    desk.key(KeyCode::Char('d'));
+    desk.key(KeyCode::Char('d'));
+    assert!(
+        matches!(desk.take().as_slice(), [PersonEvent::Denied { id: denied, .. }] if *denied == id("a"))
+    );
+    desk.news(News::Withdraw {
+        id: id("a"),
+        why: "it was denied from the list".to_owned(),
+    });
+    assert_eq!(desk.inbox.message.as_deref(), Some("denying a"));
+    desk.key(KeyCode::Tab);
+    assert_eq!(desk.inbox.screen, Screen::List);
 }
 
 #[test]

@@ -14,7 +14,6 @@
 //! a time, and only because somebody asked for it; a denial from the list is for the bytes that the list knows.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use super::annotations::Urgency;
 use super::{Authority, Person, Stage, State};
@@ -25,109 +24,12 @@ use crate::presentation::select::Choice;
 use crate::presentation::{review_line, text};
 use crate::prompt::Answerer;
 use crate::serve::event::{Care, Effect};
+use crate::serve::listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 use crate::spool::Candidate;
-use crate::wire::{
-    Decision, DecisionSource, Digest, ForwardedPermissionRequest, PayloadKind, RequestId,
-};
+use crate::wire::{Decision, DecisionSource, Digest, ForwardedPermissionRequest, RequestId};
 
 /// Most UTF-16 units of a name that the list keeps: who asks may call itself anything, at any length.
 const MAX_NAME_UNITS: usize = 200;
-
-/// What the list shows at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Listing {
-    /// What waits, the oldest first.
-    pub asks: Vec<ListedAsk>,
-    /// What was settled lately, the last one first.
-    pub resolutions: Vec<Resolution>,
-    /// How many asks were refused because so many waited already.
-    pub refused: u64,
-}
-
-/// An ask in the list: no word of what it asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedAsk {
-    /// Id of the ask.
-    pub id: RequestId,
-    /// Digest of its bytes. A denial from the list is for these.
-    pub digest: Digest,
-    /// Agent that asks, empty where it has no name.
-    pub agent: String,
-    /// Session that asks.
-    pub session: String,
-    /// What kind of gate asks.
-    pub kind: PayloadKind,
-    /// When it came into the list.
-    pub since: Moment,
-    /// How old it was then.
-    pub age_then: Duration,
-    /// Where it stands.
-    pub state: ListedState,
-}
-
-impl ListedAsk {
-    /// How old the ask is.
-    pub fn age(&self, now: Moment) -> Duration {
-        self.age_then.saturating_add(now.since(self.since))
-    }
-}
-
-/// Where an ask of the list stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListedState {
-    /// Nobody has opened it.
-    Waiting,
-    /// Its review is open, or about to be.
-    Open,
-    /// It is decided; the answer is on its way.
-    Answering,
-}
-
-/// How an ask ended: who asked, how, and when.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolution {
-    /// Id of the ask.
-    pub id: RequestId,
-    /// Agent that asked, empty where it has no name.
-    pub agent: String,
-    /// What kind of gate asked.
-    pub kind: PayloadKind,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// When.
-    pub at: Moment,
-}
-
-/// How an ask ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was approved.
-    Approved,
-    /// It was denied by somebody, or by a rule.
-    Denied,
-    /// Its requester took it back, changed it, or is gone.
-    Cancelled,
-    /// It waited as long as an ask may.
-    Expired,
-    /// The session ended first, or the person left.
-    Retired,
-    /// It could not be used, or its answer could not be recorded or delivered.
-    Error,
-}
-
-impl Outcome {
-    /// Its name, on the screen and in the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::Denied => "denied",
-            Self::Cancelled => "cancelled",
-            Self::Expired => "expired",
-            Self::Retired => "retired",
-            Self::Error => "error",
-        }
-    }
-}
 
 /// The list.
 #[derive(Debug)]

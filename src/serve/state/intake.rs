@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::annotations::{Annotations, Urgency};
-use super::inbox::{Fate, Outcome};
+use super::inbox::Fate;
 use super::{ENDED, Look, Pending, Stage, State, requester_gone};
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
 use crate::serve::event::{Care, Effect};
+use crate::serve::listing::Outcome;
 use crate::spool::{Candidate, FileRead, FileStamp, Refusal, RequesterLife};
 use crate::wire::{
     Decision, Digest, ForwardedPermissionRequest, Malformed, RequestId, SessionId, Unusable, trim,

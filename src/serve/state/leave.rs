@@ -1,10 +1,10 @@
 //! How an ask goes without being settled, what time does to it, and how the session ends.
 
-use super::inbox::Outcome;
 use super::{ENDED, Stage, State, requester_gone};
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::serve::event::{Answer, Effect};
+use crate::serve::listing::Outcome;
 use crate::spool::{Candidate, RequesterLife};
 use crate::wire::RequestId;
 

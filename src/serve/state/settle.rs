@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::inbox::Outcome;
 use super::{RETRY_FIRST, SPOOL_LABEL, Stage, State, Undelivered};
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::presentation::broadcast::Broadcast;
 use crate::serve::event::{Answer, Care, Delivery, Effect};
+use crate::serve::listing::Outcome;
 use crate::spool::{Candidate, RequesterLife};
 use crate::wire::{
     ApprovalGrant, Decision, DecisionState, ForwardedPermissionRequest, GrantWidth, RequestId,

@@ -285,3 +285,32 @@ fn a_person_who_leaves_the_inbox_leaves_nothing_waiting() {
     );
     assert!(model.files.is_empty());
 }
+
+/// A review that waits for its annotations can be left, denied and expire as any other.
+#[test]
+fn a_review_that_waits_for_its_annotators_is_open_already() {
+    let open_unannotated = || {
+        let mut model = Model::with(Person::Here, None, true, Some(INBOX));
+        put(&mut model, &[("a", "make")]);
+        all(&mut model, vec![Op::Review("a")]);
+        assert_eq!(shown(&model), None);
+        assert_eq!(of_open(&model.listing), Some(&id("a")));
+        model
+    };
+    let mut model = open_unannotated();
+    all(&mut model, vec![Op::Annotated("a", false)]);
+    assert_eq!(shown(&model), Some("a"));
+
+    let mut model = open_unannotated();
+    all(&mut model, vec![Op::Close("a"), Op::Annotated("a", false)]);
+    assert_eq!((shown(&model), listed(&model)), (None, vec!["a"]));
+    assert_eq!(of_open(&model.listing), None);
+
+    let mut model = open_unannotated();
+    all(&mut model, vec![Op::Deny("a", false)]);
+    assert_eq!(outcomes(&model), [("a", Outcome::Denied)]);
+
+    let mut model = open_unannotated();
+    all(&mut model, vec![Op::Pass(30_000)]);
+    assert_eq!(outcomes(&model), [("a", Outcome::Expired)]);
+}
