@@ -16,7 +16,7 @@
 //!
 //! | ring | modules | job |
 //! |---|---|---|
-//! | 0 | [`wire`], [`policy`], [`presentation`] | values and rules: no I/O, no clock, no runtime |
+//! | 0 | [`wire`], [`policy`], [`presentation`], [`shell`] | values and rules: no I/O, no clock, no runtime |
 //! | 1 | [`spool`], [`audit`], [`process`], [`clock`] | the machine: files, locks, watches, processes, time |
 //! | 2 | [`ask`], [`serve`], [`prompt`], [`program`] | the two sides, the person, and the operator's programs |
 //! | 3 | `cli` | arguments, environment, output |
@@ -43,5 +43,6 @@ pub mod process;
 pub mod program;
 pub mod prompt;
 pub mod serve;
+pub mod shell;
 pub mod spool;
 pub mod wire;

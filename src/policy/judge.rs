@@ -6,9 +6,9 @@
 //!
 //! One surface is judged in this order: a deny of the rules; a grant of the session; the rules' own verdict, lifted from allow
 //! to ask by a floor; the switch that turns an ask into an allow; and what no rule may allow, because nobody knows what it
-//! would do.
+//! would do. A command line is taken apart before (see [`super::command`]).
 //!
-//! This module asks nobody and records nothing. Until a shell reader stands before it, a command line is text.
+//! This module asks nobody and records nothing.
 //!
 //! # Invariants
 //!
@@ -18,12 +18,11 @@
 use std::sync::Arc;
 
 use super::config::Switch;
+use super::pattern::Pattern;
 use super::rules::{Origin, Policy, Rule, RuleSet, Verdict};
 use super::session_rules::{SessionGrant, SessionRules};
 use super::{BASH_SURFACE, family_members, is_path_surface};
-use crate::wire::{
-    DecisionSource, ForwardedAccessIntent, SENTINEL_LOSSY_TEXT, SENTINEL_UNPARSEABLE_COMMAND,
-};
+use crate::wire::{DecisionSource, ForwardedAccessIntent, SENTINEL_LOSSY_TEXT};
 
 /// What is to be judged.
 #[derive(Debug, Clone, Copy)]
@@ -141,8 +140,8 @@ impl Policy {
 }
 
 /// What one surface, or one unit, comes to.
-struct Finding<'a> {
-    verdict: Verdict,
+pub(super) struct Finding<'a> {
+    pub(super) verdict: Verdict,
     surface: &'a str,
     /// Pattern or sentinel that stands behind the verdict.
     pattern: Option<&'a str>,
@@ -151,14 +150,14 @@ struct Finding<'a> {
 }
 
 #[derive(Clone, Copy)]
-enum By {
+pub(super) enum By {
     Rule(Origin),
     Grant,
 }
 
 impl<'a> Finding<'a> {
     /// Nobody said anything.
-    fn unknown(surface: &'a str) -> Self {
+    pub(super) fn unknown(surface: &'a str) -> Self {
         Self {
             verdict: Verdict::Ask,
             surface,
@@ -168,7 +167,30 @@ impl<'a> Finding<'a> {
         }
     }
 
-    fn or_stricter(self, other: Self) -> Self {
+    /// This rule is the last that matches.
+    fn ruled(surface: &'a str, rule: &'a Rule) -> Self {
+        Self {
+            verdict: rule.verdict,
+            surface,
+            // What comes along with another rule has no pattern that anybody wrote.
+            pattern: (rule.origin != Origin::Baseline).then(|| rule.pattern.as_str()),
+            by: By::Rule(rule.origin),
+            reason: rule.reason.as_deref(),
+        }
+    }
+
+    /// A grant covers it.
+    pub(super) fn granted(surface: &'a str, grant: &'a SessionGrant) -> Self {
+        Self {
+            verdict: Verdict::Allow,
+            surface,
+            pattern: Some(grant.pattern().as_str()),
+            by: By::Grant,
+            reason: None,
+        }
+    }
+
+    pub(super) fn or_stricter(self, other: Self) -> Self {
         if other.verdict > self.verdict {
             other
         } else {
@@ -177,7 +199,7 @@ impl<'a> Finding<'a> {
     }
 
     /// An allow becomes an ask because of `sentinel`.
-    fn lifted(self, sentinel: &'a str) -> Self {
+    pub(super) fn lifted(self, sentinel: &'a str) -> Self {
         if self.verdict > Verdict::Allow {
             return self;
         }
@@ -222,8 +244,8 @@ impl<'a> Finding<'a> {
 }
 
 /// Where one ask is judged.
-struct Bench<'a> {
-    rules: &'a RuleSet,
+pub(super) struct Bench<'a> {
+    pub(super) rules: &'a RuleSet,
     grants: &'a SessionRules,
     unit: Option<usize>,
     matched: Vec<MatchedRule>,
@@ -279,6 +301,9 @@ impl<'a> Bench<'a> {
                 found
             };
         };
+        if judged == BASH_SURFACE {
+            return self.command_lines(asked, values, floor);
+        }
         let found = if is_path_surface(judged) {
             self.recorded(asked, judged, values)
         } else {
@@ -291,36 +316,36 @@ impl<'a> Bench<'a> {
         if found.verdict == Verdict::Deny {
             return found;
         }
-        let form = form_of(judged, values);
-        if let Some(grant) = self.grant(judged, values, form) {
-            return Finding {
-                verdict: Verdict::Allow,
-                surface: asked,
-                pattern: Some(grant.pattern().as_str()),
-                by: By::Grant,
-                reason: None,
-            };
+        if let Some(grant) = self.grant(judged, |pattern| {
+            if is_path_surface(judged) {
+                values.iter().any(|value| pattern.matches(value.as_ref()))
+            } else {
+                pattern.matches(first.as_ref())
+            }
+        }) {
+            return Finding::granted(asked, grant);
         }
         let found = match floor {
             Some(floor) => found.lifted(floor),
             None => found,
         };
-        let found = match self.rules.yolo() {
+        self.switched(found)
+    }
+
+    /// What the switch makes of it.
+    pub(super) fn switched(&self, found: Finding<'a>) -> Finding<'a> {
+        match self.rules.yolo() {
             Switch::On if found.verdict == Verdict::Ask => Finding {
                 verdict: Verdict::Allow,
                 by: By::Rule(Origin::Yolo),
                 ..found
             },
             Switch::On | Switch::Off => found,
-        };
-        match form {
-            Form::Plain => found,
-            Form::Opaque => found.lifted(SENTINEL_UNPARSEABLE_COMMAND),
         }
     }
 
     /// What the rules say: the last one that matches any of `values`.
-    fn recorded<S: AsRef<str>>(
+    pub(super) fn recorded<S: AsRef<str>>(
         &mut self,
         asked: &'a str,
         judged: &str,
@@ -340,28 +365,47 @@ impl<'a> Bench<'a> {
                 last = Some(rule);
             }
         });
-        let Some(rule) = last else {
-            let (verdict, origin) = rules.default_verdict();
-            return Finding {
-                verdict,
-                surface: asked,
-                pattern: None,
-                by: By::Rule(origin),
-                reason: None,
-            };
-        };
+        if let Some(rule) = last {
+            return Finding::ruled(asked, rule);
+        }
+        let (verdict, origin) = rules.default_verdict();
         Finding {
-            verdict: rule.verdict,
-            surface: asked,
-            // What comes along with another rule has no pattern that anybody wrote.
-            pattern: (rule.origin != Origin::Baseline).then(|| rule.pattern.as_str()),
-            by: By::Rule(rule.origin),
-            reason: rule.reason.as_deref(),
+            verdict,
+            by: By::Rule(origin),
+            ..Finding::unknown(asked)
         }
     }
 
+    /// `found`, or what a rule says about the same command in another spelling, where that is stricter. A rule that covers both
+    /// spellings has had its say: another one, behind it, decided.
+    pub(super) fn or_evaded(
+        &mut self,
+        asked: &'a str,
+        command: &str,
+        spelling: &str,
+        found: Finding<'a>,
+    ) -> Finding<'a> {
+        let rules = self.rules;
+        let mut last = None;
+        rules.for_surface(BASH_SURFACE, |rule| {
+            if rule.pattern.matches(spelling) {
+                last = Some(rule);
+            }
+        });
+        let Some(rule) = last.filter(|rule| !rule.pattern.matches(command)) else {
+            return found;
+        };
+        if rule.verdict > found.verdict {
+            self.matched.push(MatchedRule {
+                unit: self.unit,
+                matched: Matched::Rule(Arc::clone(rule)),
+            });
+        }
+        found.or_stricter(Finding::ruled(asked, rule))
+    }
+
     /// `found`, unless the rules deny `value`.
-    fn or_denied(
+    pub(super) fn or_denied(
         &mut self,
         asked: &'a str,
         judged: &str,
@@ -376,35 +420,16 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The newest grant that covers `values`.
-    fn grant<S: AsRef<str>>(
+    /// The newest grant on a surface whose pattern covers what is asked.
+    pub(super) fn grant(
         &mut self,
         judged: &'a str,
-        values: &[S],
-        form: Form,
+        covers: impl Fn(&Pattern) -> bool,
     ) -> Option<&'a Arc<SessionGrant>> {
         let grants = self.grants;
-        let covered = |grant: &SessionGrant| {
-            let pattern = grant.pattern();
-            match form {
-                // A person approved this very text, so it need not be understood.
-                Form::Opaque => {
-                    pattern.is_literal()
-                        && values
-                            .iter()
-                            .all(|value| value.as_ref() == pattern.as_str())
-                }
-                Form::Plain if is_path_surface(judged) => {
-                    values.iter().any(|value| pattern.matches(value.as_ref()))
-                }
-                Form::Plain => values
-                    .first()
-                    .is_some_and(|value| pattern.matches(value.as_ref())),
-            }
-        };
         let mut newest = None;
         for grant in grants.for_surface(judged) {
-            if covered(grant) {
+            if covers(grant.pattern()) {
                 self.matched.push(MatchedRule {
                     unit: self.unit,
                     matched: Matched::Grant(Arc::clone(grant)),
@@ -414,29 +439,6 @@ impl<'a> Bench<'a> {
         }
         newest
     }
-}
-
-/// Whether it is known what a value would do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// One thing, as it stands there.
-    Plain,
-    /// A command line that may run more than the command it begins with.
-    Opaque,
-}
-
-fn form_of<S: AsRef<str>>(surface: &str, values: &[S]) -> Form {
-    let opaque = surface == BASH_SURFACE
-        && values
-            .iter()
-            .any(|value| !is_one_simple_command(value.as_ref()));
-    if opaque { Form::Opaque } else { Form::Plain }
-}
-
-/// Whether a command line certainly holds one command, without operators, redirections, substitutions or groups. It is told
-/// from single characters, so quoted ones count as well: that errs on the side of asking.
-pub fn is_one_simple_command(command: &str) -> bool {
-    !command.contains([';', '&', '|', '`', '<', '>', '(', '{', '\n', '\r', '\0'])
 }
 
 #[cfg(test)]
@@ -540,6 +542,21 @@ mod tests {
                     }
                 },
             )
+    }
+
+    fn command(value: &str) -> ForwardedAccessIntent {
+        ForwardedAccessIntent {
+            surface: "bash".to_owned(),
+            match_values: vec![value.to_owned()],
+            boundary_value: None,
+            requester_cwd: String::new(),
+            principal: Principal {
+                session_id: String::new(),
+                agent_name: "scout".to_owned(),
+            },
+            floor: None,
+            asking_units: None,
+        }
     }
 
     fn grants() -> impl Strategy<Value = SessionRules> {
@@ -703,25 +720,33 @@ mod tests {
         }
 
         #[test]
-        fn a_command_that_is_not_simple_is_allowed_as_its_own_text_only(
-            map in map(), scout in map(), yolo in yolo(), grants in grants(), value in pick(&["a;b", "a && b"]),
+        fn a_line_is_allowed_as_far_as_each_of_its_commands_is(
+            map in map(), scout in map(), yolo in yolo(), grants in grants(), line in pick(&["a;b", "a && b", "(a); b"]),
         ) {
             let policy = policy(&map, &scout, yolo);
-            let intent = ForwardedAccessIntent {
+            let said = |value: &str| judged(&policy, &command(value), TextFidelity::Exact, &grants);
+            let judgement = said(&line);
+            let granted = DecisionSource::SessionApproval {
                 surface: "bash".to_owned(),
-                match_values: vec![value.clone()],
-                boundary_value: None,
-                requester_cwd: String::new(),
-                principal: Principal { session_id: String::new(), agent_name: "scout".to_owned() },
-                floor: None,
-                asking_units: None,
+                pattern: Some(line.clone()),
             };
-            let judgement = judged(&policy, &intent, TextFidelity::Exact, &grants);
-            if judgement.verdict == Verdict::Allow {
-                prop_assert_eq!(judgement.decided_by, DecisionSource::SessionApproval {
-                    surface: "bash".to_owned(),
-                    pattern: Some(value),
-                });
+            if judgement.decided_by != granted {
+                let parts = said("a").verdict.max(said("b").verdict);
+                prop_assert!(judgement.verdict >= parts);
+                prop_assert!(judgement.verdict == parts || judgement.verdict == Verdict::Deny);
+            }
+        }
+
+        #[test]
+        fn another_command_on_the_line_never_allows_more(
+            map in map(), scout in map(), yolo in yolo(), line in pick(&["a", "b", "a b", "sudo a", "a >x"]),
+            more in pick(&["b", "a b", "$x", "eval a"]),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            let none = SessionRules::default();
+            let alone = verdict_of(&policy, &command(&line), &none);
+            for joined in [format!("{line}; {more}"), format!("{more} | {line}"), format!("x=$({more}) {line}")] {
+                prop_assert!(verdict_of(&policy, &command(&joined), &none) >= alone, "{joined}");
             }
         }
 
@@ -759,19 +784,6 @@ mod tests {
                 policy(&map, &map, Switch::On).judge(&question, &SessionRules::default());
             assert_eq!(judgement.verdict, Verdict::Ask);
             assert_eq!(judgement.asked_because, None);
-        }
-    }
-
-    #[test]
-    fn simple_commands_have_no_operator() {
-        for simple in ["ls", "git log -p", "echo \"a b\" $HOME/*.txt", ""] {
-            assert!(is_one_simple_command(simple), "{simple}");
-        }
-        for other in [
-            "a;b", "a&b", "a|b", "a`b`", "a $(b)", "a <b", "a >b", "(a)", "{ a", "a\nb", "a\rb",
-            "a\0",
-        ] {
-            assert!(!is_one_simple_command(other), "{other}");
         }
     }
 }

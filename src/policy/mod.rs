@@ -4,14 +4,16 @@
 //! against them ([`Policy::judge`]), which gives a [`Judgement`] with its decider, its reason and every rule that matched.
 //!
 //! This room reads no file, asks no clock and knows no home directory: bytes, and the home that `~` stands for, are handed in.
-//! Nor does it take a command line apart; what it cannot see through, it never allows by a rule.
+//! A command line is taken apart by [`crate::shell`]; what that cannot see through, no rule allows.
 //!
 //! # Invariants
 //!
 //! * Nothing that is missing, malformed or not understood is ever an allow.
 //! * A deny is tried on everything and beats whatever else matched, a grant included.
 //! * Another deny rule, another asking unit, a floor: none of them ever makes a verdict milder.
+//! * Every command that a command line would run is judged; the strictest verdict holds.
 
+mod command;
 mod config;
 mod dialog_keys;
 mod front_matter;
@@ -31,7 +33,6 @@ pub use config::{
 pub use dialog_keys::DialogKeys;
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
-pub use judge::is_one_simple_command;
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
 pub use pattern::Pattern;
 pub use permission::{MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceRules};

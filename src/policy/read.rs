@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::BASH_SURFACE;
 use super::config::{
     CONFIG_KEYS, Config, ConfigError, ConfigProblem, Family, Inbox, Limits, MAX_CONFIG_BYTES,
     Notice, Program, ShellTool, Switch,
@@ -23,7 +24,7 @@ use super::permission::{
     SurfaceRules, check_surface_key,
 };
 use super::rules::Verdict;
-use super::{BASH_SURFACE, is_one_simple_command};
+use crate::shell;
 use crate::wire::{Generation, SessionId};
 
 /// Greatest number that every reader of JSON keeps exactly.
@@ -347,7 +348,7 @@ impl Reader<'_> {
             self.notice(
                 node.offset,
                 "\"*\" is \"allow\" and \"bash\" has no \"*\" of its own, \
-                 so any simple command that no rule names is allowed"
+                 so any command that no rule names is allowed"
                     .to_owned(),
             );
         }
@@ -380,12 +381,12 @@ impl Reader<'_> {
             let rule = pattern_rule(&member.key, &member.node)?;
             if surface == BASH_SURFACE
                 && rule.verdict == Verdict::Allow
-                && !is_one_simple_command(&rule.pattern)
+                && !covers_a_unit(&rule.pattern)
             {
                 self.notice(
                     member.offset,
                     format!(
-                        "{:?} covers more than one simple command, which no rule allows; it is asked",
+                        "{:?} is more than one command; each is judged by itself, and this rule allows none of them",
                         clip(&rule.pattern)
                     ),
                 );
@@ -394,6 +395,14 @@ impl Reader<'_> {
         }
         Ok(SurfaceRules::Patterns(patterns))
     }
+}
+
+/// Whether a pattern can cover what a command line is judged by. A pattern is no command line, so what is no bash may be one.
+fn covers_a_unit(pattern: &str) -> bool {
+    let reading = shell::read(pattern);
+    let unread = reading.floor.is_some_and(shell::Floor::hides_commands);
+    let covers = |unit: &shell::Unit<'_>| unit.text == pattern.trim();
+    unread || reading.units.is_empty() || reading.units.iter().any(covers)
 }
 
 /// Checks one surface key and says where it is wrong.

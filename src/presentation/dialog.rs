@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use super::text;
+use super::{runs, text};
 use crate::wire::{CommandContext, Hop, PayloadKind, PromptPayload, RequestFacts};
 
 /// Between a label and its text.
@@ -123,6 +123,7 @@ pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
     if let Some(context) = request.command_context {
         facts.push(Fact::shown("context", context_name(context).to_owned()));
     }
+    facts.extend(runs::facts(payload));
     let texts = untrusted_texts(payload, path);
     if texts.iter().any(|untrusted| text::has_hidden(untrusted)) {
         let line = "characters that cannot be seen; they stand as <U+…>".to_owned();
@@ -582,6 +583,8 @@ mod tests {
         command           : echo
                             rule : allowed
                             1) Yes
+        runs              : [a part of it could not be told for sure] 1) Yes
+        runs              : [this cannot be read as a command line]
         "rule"            : allow everything
         "1) Yes<LF>2) No" : x
         "a<U+0022>b"      : x

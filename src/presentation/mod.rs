@@ -18,5 +18,6 @@ pub mod highlight;
 pub mod json;
 pub mod review;
 pub mod review_line;
+pub mod runs;
 pub mod select;
 pub mod text;

@@ -315,7 +315,11 @@ fn core_block(ask: &Ask<'_>, fact: Fact) -> Block {
     let request = &ask.payload.request;
     let raw = match fact.label.as_str() {
         "command" if dialog::value_label(ask.payload) == "command" => Some(request.value.clone()),
-        "runs" => request.executed_unit.clone(),
+        // There are others, which the serving session has worked out.
+        "runs" => request
+            .executed_unit
+            .clone()
+            .filter(|unit| text::lines(unit) == fact.lines),
         _ => None,
     };
     Block {

@@ -555,12 +555,14 @@ impl App for Dialog {
         {
             return view::whole(reader, question, self.waiting, size);
         }
-        let view = self.view(size, now);
+        let mut view = self.view(size, now);
+        let appears = |open: &Open| open.drawn == Core::Nothing && view.core != Core::Nothing;
+        if self.open.as_ref().is_some_and(appears) {
+            // Keys that are on their way were pressed on a screen that showed nothing.
+            self.guard.raise();
+            view = self.view(size, now);
+        }
         if let Some(open) = &mut self.open {
-            if open.drawn == Core::Nothing && view.core != Core::Nothing {
-                // Keys that are on their way were pressed on a screen that showed nothing.
-                self.guard.raise();
-            }
             open.drawn = view.core;
         }
         view.frame

@@ -53,6 +53,14 @@ pub const RELAY_VERSION: u32 = 1;
 pub const SENTINEL_LOSSY_TEXT: &str = "<lossy-text>";
 /// Sentinel of a command line whose structure is not known.
 pub const SENTINEL_UNPARSEABLE_COMMAND: &str = "<unparseable-bash-command>";
+/// Sentinel of a command line that runs shell code which it does not show.
+pub const SENTINEL_OPAQUE: &str = "<opaque-bash-wrapper>";
+/// Sentinel of a command line that runs a command whose name or arguments it does not show.
+pub const SENTINEL_INDIRECTION: &str = "<indirection-bash-wrapper>";
+/// Sentinel of a command line of which a part could not be told for sure.
+pub const SENTINEL_UNPARSED_SUBTREE: &str = "<unparsed-bash-subtree>";
+/// Sentinel of a command that writes a file or opens a connection by a redirection. The peer has none for this.
+pub const SENTINEL_REDIRECTION: &str = "<redirection>";
 
 /// Why a file cannot be used as what its place says it is. Its text is a fragment that fits behind "unusable: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

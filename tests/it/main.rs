@@ -32,6 +32,7 @@ mod programs;
 mod rings;
 mod screen_dialog;
 mod screen_inbox;
+mod shell_fixtures;
 mod support;
 mod wire_docs;
 mod wire_fixtures;

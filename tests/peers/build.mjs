@@ -1,4 +1,4 @@
-// Bundles drivers/child.ts and drivers/parent.ts, each with the sources of the installed peer, into dist/.
+// Bundles drivers/child.ts, drivers/parent.ts and drivers/units.ts, each with the sources of the installed peer, into dist/.
 import { build } from "esbuild";
 import { fileURLToPath } from "node:url";
 
@@ -14,7 +14,7 @@ const peerSources = {
 };
 
 await build({
-  entryPoints: [at("drivers/child.ts"), at("drivers/parent.ts")],
+  entryPoints: [at("drivers/child.ts"), at("drivers/parent.ts"), at("drivers/units.ts")],
   outdir: at("dist"),
   outExtension: { ".js": ".mjs" },
   bundle: true,
@@ -26,7 +26,7 @@ await build({
     "@earendil-works/pi-coding-agent": at("drivers/host/coding-agent.ts"),
     "@earendil-works/pi-tui": at("drivers/host/tui.ts"),
   },
-  // Loaded on demand for parsing bash, which no driver reaches.
+  // Loaded on demand for parsing bash; they bring their own WebAssembly, which units.ts finds in node_modules.
   external: ["web-tree-sitter", "tree-sitter-bash"],
   logLevel: "warning",
 });

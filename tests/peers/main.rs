@@ -18,5 +18,6 @@ mod drivers;
 mod inspection;
 mod our_children;
 mod relay;
+mod shell;
 mod support;
 mod their_children;

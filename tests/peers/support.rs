@@ -150,6 +150,11 @@ impl TempSpool {
         server
     }
 
+    /// The peer's reader of command lines: a line of JSON for each that is said.
+    pub(crate) fn their_reader(&self) -> Process {
+        Process::start("the peer's reader", self.driver("units", "R"))
+    }
+
     /// Rules for the peer's server, where the peer looks for them.
     pub(crate) fn their_rules(&self, session: &str, permission: &Value) {
         let name = format!("agent-{session}/extensions/pi-permission-system/config.json");

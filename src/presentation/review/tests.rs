@@ -94,6 +94,10 @@ fn everything_stands_right_of_a_bar_and_broken_lines_have_their_own() {
     command  │ printf '%s' one two three fou
              ┊ r five six seven
              │     rm -rf build
+    runs     │ [in the line] printf '%s' one
+             ┊  two three four five six seve
+             ┊ n
+    runs     │ [in the line] rm -rf build
 
     ─ full command
     │ x
@@ -128,6 +132,11 @@ fn the_compact_form_tells_blanks_line_ends_and_escapes_apart() {
     a<U+0020>b<U+005C><L
     F>
     <U+003C>LF><TAB>c
+    [ runs ]
+    [writes<U+0020>a<U+0
+    020>file<U+0020>or<U
+    +0020>opens<U+0020>a
+    <U+0020>connection]
     [ "my<U+0020>label" 
     ]
     x<U+0020>y

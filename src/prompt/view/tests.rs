@@ -284,8 +284,8 @@ fn view_2_everything_is_one_key_away_and_nothing_is_decided_there() {
         "bash",
         "bash",
         Some("bash"),
-        "sh",
-        &json!([entry("full command", &script)]),
+        "make",
+        &json!([entry("input", &script)]),
     );
     let mut dialog = open(shown(&ask, &json!([])));
     let small = (40, 10);

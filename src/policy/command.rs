@@ -1,0 +1,144 @@
+//! What the recorded authority says about a command line: the strictest of what it says about each command that would run.
+//!
+//! The text is taken apart by [`crate::shell`]. Each executed unit is judged by itself, in the spelling that stands there and in
+//! those that a rule might have been written for. A construct around units, and the line as a whole, can only speak against it:
+//! a deny that covers the whole still denies. A person who approved exactly this text has decided about all of it.
+//!
+//! A floor that hides commands is stronger than the switch that turns asks into allows: what cannot be seen was tried against no
+//! deny.
+
+use super::judge::{Bench, Finding};
+use super::{BASH_SURFACE, Pattern, Switch, Verdict};
+use crate::shell::{self, Floor, Unit};
+
+impl<'a> Bench<'a> {
+    /// Judges the values of an ask on the surface of commands: the first is the command, the others can only deny.
+    pub(super) fn command_lines<S: AsRef<str>>(
+        &mut self,
+        asked: &'a str,
+        values: &[S],
+        floor: Option<&'a str>,
+    ) -> Finding<'a> {
+        let mut lines = values.iter().map(AsRef::as_ref);
+        let Some(first) = lines.next() else {
+            return Finding::unknown(asked);
+        };
+        let is_only = values.iter().all(|value| value.as_ref() == first);
+        let mut found = self.line(asked, first, floor, is_only);
+        for other in lines.filter(|other| *other != first) {
+            let said = self.line(asked, other, None, false);
+            if said.verdict == Verdict::Deny {
+                found = found.or_stricter(said);
+            }
+            if let Some(floor) = shell::read(other).heaviest_floor() {
+                found = found.lifted(floor.sentinel());
+            }
+        }
+        found
+    }
+
+    /// Judges one command line. `is_only`: the ask has no other value, so a grant for exactly this text settles it.
+    fn line(
+        &mut self,
+        asked: &'a str,
+        line: &str,
+        floor: Option<&'a str>,
+        is_only: bool,
+    ) -> Finding<'a> {
+        let reading = shell::read(line);
+        if let [unit] = reading.units.as_slice()
+            && reading.is_one_plain_command(line)
+            && unit.text == line
+        {
+            return self.unit(asked, unit, floor);
+        }
+        // What is said about the whole counts where it denies, and where there is nothing else to judge.
+        let whole = self.recorded(asked, BASH_SURFACE, &[line]);
+        let covers_all = |unit: &Unit<'_>| unit.text == line.trim();
+        // What the requester says about the text holds for the one command that is all of it, or else for the line.
+        let has_one = reading.units.iter().any(covers_all);
+        let mut found: Option<Finding<'a>> = None;
+        for unit in &reading.units {
+            let said = self.unit(asked, unit, floor.filter(|_| covers_all(unit)));
+            found = Some(match found {
+                Some(before) => before.or_stricter(said),
+                None => said,
+            });
+        }
+        let mut found = match found {
+            Some(found) if whole.verdict == Verdict::Deny => found.or_stricter(whole),
+            Some(found) => found,
+            None => self.switched(whole),
+        };
+        for whole in &reading.wholes {
+            found = self.or_denied(asked, BASH_SURFACE, whole, found);
+        }
+        if found.verdict == Verdict::Deny {
+            return found;
+        }
+        if is_only
+            && let Some(grant) = self.grant(BASH_SURFACE, |pattern| is_exactly(pattern, line))
+        {
+            return Finding::granted(asked, grant);
+        }
+        if let Some(floor) = floor.filter(|_| !has_one) {
+            found = self.unless_switched(found, floor);
+        }
+        self.floored(found, reading.floor)
+    }
+
+    /// Judges one executed unit. `floor` is what the requester says of it.
+    fn unit(&mut self, asked: &'a str, unit: &Unit<'_>, floor: Option<&'a str>) -> Finding<'a> {
+        let command = unit.command.as_ref();
+        let mut found = self.recorded(asked, BASH_SURFACE, &[command]);
+        let as_written = (unit.text != command).then_some(unit.text);
+        for spelling in unit.spellings.iter().map(String::as_str).chain(as_written) {
+            found = self.or_evaded(asked, command, spelling, found);
+        }
+        if found.verdict == Verdict::Deny {
+            return found;
+        }
+        // What a pattern covers is not known where something is hidden.
+        let is_hidden = unit.floor.is_some();
+        if let Some(grant) = self.grant(BASH_SURFACE, |pattern| {
+            if is_hidden {
+                is_exactly(pattern, command)
+            } else {
+                pattern.matches(command)
+            }
+        }) {
+            return Finding::granted(asked, grant);
+        }
+        if let Some(floor) = floor {
+            found = found.lifted(floor);
+        }
+        let found = match unit.floor {
+            Some(Floor::Redirection) => found.lifted(Floor::Redirection.sentinel()),
+            _ => found,
+        };
+        let found = self.switched(found);
+        self.floored(found, unit.floor.filter(|floor| floor.hides_commands()))
+    }
+
+    /// Lifts an allow because of a floor of ours.
+    fn floored(&self, found: Finding<'a>, floor: Option<Floor>) -> Finding<'a> {
+        match floor {
+            None => found,
+            Some(floor) if floor.hides_commands() => found.lifted(floor.sentinel()),
+            Some(floor) => self.unless_switched(found, floor.sentinel()),
+        }
+    }
+
+    /// Lifts an allow, unless the switch would undo it.
+    fn unless_switched(&self, found: Finding<'a>, sentinel: &'a str) -> Finding<'a> {
+        if self.rules.yolo() == Switch::On {
+            found
+        } else {
+            found.lifted(sentinel)
+        }
+    }
+}
+
+fn is_exactly(pattern: &Pattern, text: &str) -> bool {
+    pattern.is_literal() && pattern.as_str() == text
+}

@@ -1,0 +1,291 @@
+//! Gathers the units of a line and of the command lines inside it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::script::{Decoded, Script};
+use super::step::{Inner, Step, step};
+use super::trust::{has_only_bash_blanks, splits_an_operator};
+use super::walk::Walk;
+use super::word::Word;
+use super::wrappers::base_name;
+use super::{Floor, MAX_LINE_BYTES, MAX_SHELLS, MAX_UNITS, Reading, Unit};
+use crate::wire::CommandContext;
+
+/// Most steps from one command to the next inside it.
+const MAX_STEPS: usize = 16;
+
+/// Takes a line apart.
+pub(super) fn read(line: &str) -> Reading<'_> {
+    let mut reader = Reader {
+        line,
+        units: Vec::new(),
+        wholes: Vec::new(),
+        left: MAX_UNITS,
+    };
+    let floor = reader.script(&Script::line(line), &Frame::default());
+    reader.finish(floor)
+}
+
+/// Where a command line stands in the others.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Frame {
+    pub(super) context: Option<CommandContext>,
+    through: Vec<&'static str>,
+    remote: bool,
+    shells: usize,
+    /// How many steps led here.
+    steps: usize,
+}
+
+/// What is on the standard input of a command, as far as the line says.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) code: Decoded,
+    pub(super) is_literal: bool,
+}
+
+pub(super) struct Reader<'a> {
+    line: &'a str,
+    units: Vec<Unit<'a>>,
+    wholes: Vec<Range<usize>>,
+    /// How many units and wholes may still come.
+    left: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads one piece of code; says why it, as a whole, may not be allowed.
+    pub(super) fn script(&mut self, script: &Script<'_>, frame: &Frame) -> Option<Floor> {
+        if script.text.len() > MAX_LINE_BYTES {
+            return Some(Floor::Unparseable);
+        }
+        let Some(tree) = super::parse::parse(&script.text) else {
+            return Some(Floor::Unparseable);
+        };
+        let mut floor = Walk::new(self, script, frame, &tree).run();
+        if tree.root_node().has_error() || !has_only_bash_blanks(&script.text) {
+            floor = floor.max(Some(Floor::Unparseable));
+        }
+        if self.is_full() || splits_an_operator(&script.text) {
+            floor = floor.max(Some(Floor::UnparsedSubtree));
+        }
+        floor
+    }
+
+    /// A command made of commands.
+    pub(super) fn whole(&mut self, script: &Script<'_>, part: Range<usize>) {
+        if self.take() {
+            self.wholes.push(script.in_line(part));
+        }
+    }
+
+    /// Whether no more can be listed.
+    pub(super) fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    fn take(&mut self) -> bool {
+        let more = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        more
+    }
+
+    /// One command that nothing can be seen through; gives its place in the list.
+    pub(super) fn unit(
+        &mut self,
+        script: &Script<'_>,
+        part: Range<usize>,
+        words: &[Word],
+        floor: Option<Floor>,
+        frame: &Frame,
+    ) -> Option<usize> {
+        let range = script.in_line(part.clone());
+        let text = self.line.get(range.clone())?;
+        if text.is_empty() || !self.take() {
+            return None;
+        }
+        let read = script.part(part);
+        let command = if read == text {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(read.to_owned())
+        };
+        let mut spellings = spellings(script, words);
+        spellings.retain(|spelling| *spelling != command);
+        spellings.dedup();
+        self.units.push(Unit {
+            text,
+            range,
+            command,
+            spellings,
+            context: frame.context,
+            floor,
+            remote: frame.remote,
+            through: frame.through.clone(),
+        });
+        Some(self.units.len() - 1)
+    }
+
+    /// One command with everything that it runs. `part` is its text, `words` are all its words.
+    pub(super) fn command(
+        &mut self,
+        script: &Script<'_>,
+        part: Range<usize>,
+        words: &[Word],
+        floor: Option<Floor>,
+        input: Option<&Input>,
+        frame: &Frame,
+    ) {
+        let step = step(words);
+        let floor = floor.max(step.floor);
+        let Some(place) = self.unit(script, part, words, floor, frame) else {
+            return;
+        };
+        let raise = |reader: &mut Self, floor: Option<Floor>| {
+            if let Some(unit) = reader.units.get_mut(place) {
+                unit.floor = unit.floor.max(floor);
+            }
+        };
+        if frame.steps >= MAX_STEPS && !matches!(step.inner, Inner::Nothing) {
+            raise(self, Some(Floor::Indirection));
+            return;
+        }
+        let within = frame.within(&step);
+        match step.inner {
+            Inner::Nothing => {}
+            Inner::Command(command) => self.argument(script, words, command, input, &within),
+            Inner::Commands(commands) => {
+                for command in commands {
+                    self.argument(script, words, command, input, &within);
+                }
+            }
+            Inner::Line(range) => {
+                let words = words.get(range).unwrap_or_default();
+                let (code, is_literal) = joined(words);
+                let hidden = (!is_literal).then_some(Floor::Opaque);
+                let floor = self.handed_on(script, code, &within);
+                raise(self, floor.max(hidden));
+            }
+            Inner::Input => match input {
+                None => raise(self, Some(Floor::Opaque)),
+                Some(input) => {
+                    let hidden = (!input.is_literal).then_some(Floor::Opaque);
+                    let floor = self.handed_on(script, input.code.clone(), &within);
+                    raise(self, floor.max(hidden));
+                }
+            },
+        }
+    }
+
+    /// A command that is made of some of the words of another.
+    fn argument(
+        &mut self,
+        script: &Script<'_>,
+        words: &[Word],
+        command: Range<usize>,
+        input: Option<&Input>,
+        within: &Frame,
+    ) {
+        let words = words.get(command).unwrap_or_default();
+        if let (Some(first), Some(last)) = (words.first(), words.last()) {
+            let part = first.range.start..last.range.end.max(first.range.start);
+            self.command(script, part, words, None, input, within);
+        }
+    }
+
+    /// Reads a command line that is handed to a shell.
+    pub(super) fn handed_on(
+        &mut self,
+        script: &Script<'_>,
+        code: Decoded,
+        within: &Frame,
+    ) -> Option<Floor> {
+        if within.shells >= MAX_SHELLS {
+            return Some(Floor::Opaque);
+        }
+        let mut frame = within.clone();
+        frame.shells += 1;
+        self.script(&script.inner(code), &frame)
+    }
+
+    /// What was found, in the order of the line. What was found twice stands there once, with the heavier floor.
+    fn finish(mut self, floor: Option<Floor>) -> Reading<'a> {
+        self.units.sort_by(|one, other| {
+            let by_end = other.range.end.cmp(&one.range.end);
+            one.range.start.cmp(&other.range.start).then(by_end)
+        });
+        self.units.dedup_by(|later, kept| {
+            let same = later.range == kept.range
+                && later.command == kept.command
+                && later.remote == kept.remote;
+            if same {
+                kept.floor = kept.floor.max(later.floor);
+                kept.context = kept.context.or(later.context);
+            }
+            same
+        });
+        let line = self.line;
+        let mut wholes: Vec<&str> = self
+            .wholes
+            .into_iter()
+            .filter_map(|range| line.get(range))
+            .collect();
+        wholes.dedup();
+        Reading {
+            units: self.units,
+            wholes,
+            floor,
+        }
+    }
+}
+
+impl Frame {
+    fn within(&self, step: &Step) -> Self {
+        let mut frame = self.clone();
+        if !step.name.is_empty() {
+            frame.through.push(step.name);
+        }
+        frame.remote |= step.remote;
+        frame.steps += 1;
+        frame
+    }
+}
+
+/// Words as one command line, and whether it is known.
+fn joined(words: &[Word]) -> (Decoded, bool) {
+    let mut code = Decoded::default();
+    let mut end = None;
+    for word in words {
+        if let Some(end) = end {
+            code.push_made(" ", end..word.range.start.max(end));
+        }
+        code.append(word.value.clone());
+        end = Some(word.range.end);
+    }
+    (code, words.iter().all(|word| word.is_literal))
+}
+
+/// Other ways to write a command, which a rule might name.
+fn spellings(script: &Script<'_>, words: &[Word]) -> Vec<String> {
+    let mut plain = String::new();
+    for (place, word) in words.iter().enumerate() {
+        if place > 0 {
+            plain.push(' ');
+        }
+        match word.literal() {
+            Some(value) => plain.push_str(value),
+            None => plain.push_str(script.part(word.range.clone())),
+        }
+    }
+    if plain.is_empty() {
+        return Vec::new();
+    }
+    let short = words
+        .first()
+        .and_then(Word::literal)
+        .filter(|name| name.contains('/'))
+        .and_then(|name| plain.get(name.len() - base_name(name).len()..))
+        .filter(|short| !short.is_empty() && !short.starts_with(' '))
+        .map(str::to_owned);
+    std::iter::once(plain).chain(short).collect()
+}
