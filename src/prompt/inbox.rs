@@ -379,6 +379,12 @@ impl App for Inbox {
     }
 
     fn draw(&mut self, size: Size, now: Moment) -> Frame {
+        let shows = size.width > 0 && size.height > 0;
+        let appears = |open: &Open| shows && !open.reader.is_visible();
+        if self.screen == Screen::Review && self.open.as_ref().is_some_and(appears) {
+            // Keys that are on their way were pressed on a screen that showed nothing.
+            self.guard.raise();
+        }
         view::draw(self, size, now)
     }
 

@@ -27,7 +27,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::layout::Size;
 use ratatui::text::Line;
 use rustix::event::{PollFd, PollFlags};
-use rustix::termios::{Action, QueueSelector};
+use rustix::termios::{Action, OptionalActions, QueueSelector};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -385,10 +385,12 @@ impl Player {
                 event::Event::Key(key) if key.kind == KeyEventKind::Press => Input::Key(key),
                 event::Event::Paste(text) => Input::Paste(text),
                 event::Event::FocusGained | event::Event::FocusLost => Input::Focus,
-                event::Event::Key(_) | event::Event::Mouse(_) | event::Event::Resize(..) => {
+                event::Event::Resize(..) => {
                     self.stale = true;
+                    announce_input();
                     continue;
                 }
+                event::Event::Key(_) | event::Event::Mouse(_) => continue,
             };
             let acts = self.app.input(input, clock::now());
             self.perform(acts)?;
@@ -432,6 +434,16 @@ const CONTINUED: i32 = rustix::process::Signal::CONT.as_raw();
 fn size() -> Size {
     rustix::termios::tcgetwinsize(rustix::stdio::stdout())
         .map_or(Size::ZERO, |size| Size::new(size.ws_col, size.ws_row))
+}
+
+/// Has the system say once more that there is input. A reader that is told only of what is new forgets keys that came together with
+/// a change of size until another key comes, and the two of them would then look like a burst.
+fn announce_input() {
+    let stdin = rustix::stdio::stdin();
+    // Setting the modes that it has wakes everybody who waits for input, and changes nothing.
+    if let Ok(modes) = rustix::termios::tcgetattr(stdin) {
+        let _set = rustix::termios::tcsetattr(stdin, OptionalActions::Now, &modes);
+    }
 }
 
 /// Whether the terminal is gone. Reading from it would then find the end again and again.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::processes::Child;
 use crate::support::screen::OnScreen;
-use crate::support::spool::{TestSpool, age, request};
+use crate::support::spool::{TestSpool, age, request, until};
 
 const ENTER: &str = "\r";
 const ESCAPE: &str = "\x1b";
@@ -230,9 +230,10 @@ fn the_terminal_of_the_inbox_is_given_back_at_every_end() {
         screen.signal(signal);
         assert_eq!(screen.exit_code(), 0, "{signal:?}");
         assert!(screen.is_cooked(), "{signal:?}");
-        let written = screen.written();
         for sequence in ["\x1b[?2004l", "\x1b[?1049l", "\x1b[?25h"] {
-            assert!(written.contains(sequence), "{signal:?}");
+            until("the terminal's modes", || {
+                screen.written().contains(sequence)
+            });
         }
         child.end().unruled();
         assert_eq!(outcome(&spool, "a-1"), "retired");

@@ -366,6 +366,25 @@ fn a_screen_of_any_size_is_drawn_and_without_one_nothing_is_approved() {
     }
 }
 
+#[test]
+fn a_review_that_appears_is_no_answer_to_keys_that_are_on_their_way() {
+    let mut desk = desk();
+    desk.list(&["a"]);
+    desk.open("a", &bash());
+    desk.ms += 1_000;
+    desk.draw();
+    desk.size = Size::ZERO;
+    desk.ms += 1_000;
+    desk.draw();
+    desk.size = Size::new(80, 24);
+    desk.draw();
+    desk.ms += 100;
+    desk.key_now(KeyCode::Char('a'), KeyModifiers::CONTROL);
+    assert!(desk.is_silent());
+    desk.approve();
+    assert_eq!(desk.chosen("a"), Some(Choice::Once));
+}
+
 // What keys do.
 
 #[test]
