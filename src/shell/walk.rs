@@ -146,6 +146,9 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             "process_substitution" => {
                 return self.inside(Some(CommandContext::ProcessSubstitution));
             }
+            "list" | "pipeline" if !self.is_part_of_a_chain() => {
+                self.reader.whole(self.script, node.byte_range());
+            }
             "heredoc_redirect" => self.heredoc(node),
             "file_redirect" => self.redirection(node),
             kind if KNOWN.contains(&kind) => {}
@@ -266,6 +269,12 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
                     | "binary_expression"
             )
         })
+    }
+
+    fn is_part_of_a_chain(&self) -> bool {
+        self.ancestors
+            .last()
+            .is_some_and(|parent| matches!(parent.kind(), "list" | "pipeline"))
     }
 
     /// A command of the shell that the grammar knows by itself.
