@@ -99,7 +99,7 @@ impl<'a> Bench<'a> {
             return found;
         }
         // What a pattern covers is not known where something is hidden.
-        let is_hidden = unit.floor.is_some();
+        let is_hidden = unit.floor.is_some_and(|floor| !floor.is_seen_through());
         if let Some(grant) = self.grant(BASH_SURFACE, |pattern| {
             if is_hidden {
                 is_exactly(pattern, command)
@@ -113,8 +113,8 @@ impl<'a> Bench<'a> {
             found = found.lifted(floor);
         }
         let found = match unit.floor {
-            Some(Floor::Redirection) => found.lifted(Floor::Redirection.sentinel()),
-            _ => found,
+            Some(floor) if !floor.hides_commands() => found.lifted(floor.sentinel()),
+            Some(_) | None => found,
         };
         let found = self.switched(found);
         self.floored(found, unit.floor.filter(|floor| floor.hides_commands()))

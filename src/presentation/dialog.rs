@@ -117,13 +117,10 @@ pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
             Fact::line(value_label, &request.value)
         });
     }
-    if let Some(unit) = &request.executed_unit {
-        facts.push(Fact::block("runs", unit));
-    }
+    facts.extend(runs::facts(payload));
     if let Some(context) = request.command_context {
         facts.push(Fact::shown("context", context_name(context).to_owned()));
     }
-    facts.extend(runs::facts(payload));
     let texts = untrusted_texts(payload, path);
     if texts.iter().any(|untrusted| text::has_hidden(untrusted)) {
         let line = "characters that cannot be seen; they stand as <U+…>".to_owned();

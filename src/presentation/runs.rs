@@ -68,7 +68,7 @@ pub fn units_worth_showing(line: &str) -> Vec<Run> {
         .map(|unit| Run {
             text: squeezed(with_redirections(&reading, unit)),
             how: how(unit),
-            hides: unit.floor.is_some(),
+            hides: floor_of(unit).is_some(),
         })
         .collect();
     if all > MAX_LISTED {
@@ -80,11 +80,12 @@ pub fn units_worth_showing(line: &str) -> Vec<Run> {
     runs
 }
 
-/// The same as core facts of a prompt, without what the payload says itself.
+/// The same as core facts of a prompt, without what the value says itself.
 pub(super) fn facts(payload: &PromptPayload) -> Vec<Fact> {
     let request = &payload.request;
     if value_label(payload) != "command" {
-        return Vec::new();
+        let stated = request.executed_unit.iter();
+        return stated.map(|unit| Fact::block(LABEL, unit)).collect();
     }
     let full = payload
         .evidence
@@ -95,8 +96,8 @@ pub(super) fn facts(payload: &PromptPayload) -> Vec<Fact> {
     for line in std::iter::once(request.value.as_str()).chain(full) {
         for mut run in units_worth_showing(line) {
             let is_value = run.text == request.value.trim();
-            let is_said = is_value && run.how == IN_THE_LINE
-                || Some(&run.text) == request.executed_unit.as_ref();
+            let is_stated = Some(&run.text) == request.executed_unit.as_ref();
+            let is_said = is_value && (run.how == IN_THE_LINE || is_stated);
             if is_value {
                 run.text.clear();
             }
@@ -105,17 +106,23 @@ pub(super) fn facts(payload: &PromptPayload) -> Vec<Fact> {
             }
         }
     }
-    runs.into_iter()
-        .map(|run| {
-            let mut fact = Fact::block("runs", &run.text);
-            if let Some(first) = fact.lines.first_mut() {
-                let space = if first.is_empty() { "" } else { " " };
-                first.insert_str(0, &format!("[{}]{space}", text::visible(&run.how)));
-            }
-            fact
-        })
-        .collect()
+    // What the asker says runs is said unless it is among these anyway, with more about it.
+    let stated = request.executed_unit.as_ref();
+    let stated = stated.filter(|unit| !runs.iter().any(|run| run.text == **unit));
+    let stated = stated.map(|unit| Fact::block(LABEL, unit));
+    let read = runs.into_iter().map(|run| {
+        let mut fact = Fact::block(LABEL, &run.text);
+        if let Some(first) = fact.lines.first_mut() {
+            let space = if first.is_empty() { "" } else { " " };
+            first.insert_str(0, &format!("[{}]{space}", text::visible(&run.how)));
+        }
+        fact
+    });
+    stated.into_iter().chain(read).collect()
 }
+
+/// Label of what a command line runs.
+const LABEL: &str = "runs";
 
 const IN_THE_LINE: &str = "in the line";
 
@@ -129,7 +136,7 @@ fn about_the_line(how: &str) -> Run {
 
 /// How much a person would miss who was not told.
 fn weight(reading: &Reading<'_>, unit: &Unit<'_>) -> u8 {
-    match unit.floor {
+    match floor_of(unit) {
         Some(Floor::Redirection) => 2,
         Some(_) => 4,
         None if hands_on(reading, unit) => 0,
@@ -199,7 +206,7 @@ fn how(unit: &Unit<'_>) -> String {
         }
         Some(CommandContext::Subshell) => parts.push("in a subshell".to_owned()),
     }
-    if let Some(floor) = unit.floor {
+    if let Some(floor) = floor_of(unit) {
         parts.push(explained(floor).to_owned());
     }
     if parts.is_empty() {
@@ -209,9 +216,15 @@ fn how(unit: &Unit<'_>) -> String {
     }
 }
 
+/// The floor of a unit that hides something. What a wrapper runs is said by itself.
+fn floor_of(unit: &Unit<'_>) -> Option<Floor> {
+    unit.floor.filter(|floor| !floor.is_seen_through())
+}
+
 /// A floor in a few words.
 fn explained(floor: Floor) -> &'static str {
     match floor {
+        Floor::Wrapper | Floor::Shell => "runs what stands in it",
         Floor::Redirection => "writes a file or opens a connection",
         Floor::UnparsedSubtree => "a part of it could not be told for sure",
         Floor::Indirection => "runs a command, or gives it arguments, that are not shown",
@@ -339,7 +352,10 @@ mod tests {
         let mut ask = payload("sudo rm x");
         assert_eq!(rows(&ask), ["[through sudo] rm x"]);
         ask.request.executed_unit = Some("rm x".to_owned());
-        assert_eq!(rows(&ask), Vec::<String>::new());
+        assert_eq!(rows(&ask), ["[through sudo] rm x"]);
+        ask.request.executed_unit = Some("rm y".to_owned());
+        assert_eq!(rows(&ask), ["rm y", "[through sudo] rm x"]);
+        ask.request.executed_unit = Some("rm x".to_owned());
         assert_eq!(
             rows(&payload("source x")),
             ["[runs shell code that is not shown, or not whole]"]

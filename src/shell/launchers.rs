@@ -79,14 +79,15 @@ pub(super) fn watch(words: &[Word]) -> Step {
     if at >= words.len() {
         return Step::floored(Floor::Indirection);
     }
-    Step::handing_on(
-        "watch",
-        if line {
-            line_of(words, at)
-        } else {
-            commands_from(words, at)
-        },
-    )
+    let inner = if line {
+        line_of(words, at)
+    } else {
+        commands_from(words, at)
+    };
+    Step {
+        floor: Some(Floor::Wrapper),
+        ..Step::handing_on("watch", inner)
+    }
 }
 
 /// GNU parallel: the command up to the first source of arguments.

@@ -55,6 +55,11 @@ pub const MAX_SHELLS: usize = 4;
 /// Why no rule may allow a unit or a line. The later ones weigh more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Floor {
+    /// A program runs what stands behind it, which is a unit by itself. Nothing is hidden; but under another user, with another
+    /// environment or again and again a command is not the one that a rule was written for.
+    Wrapper,
+    /// A shell is handed a command line that is on the line and is taken apart. Nothing is hidden here either.
+    Shell,
     /// A file is written, or a connection opened, by a redirection, which stands in no unit's text.
     Redirection,
     /// A part of the line could not be told for sure.
@@ -73,8 +78,8 @@ impl Floor {
         match self {
             Self::Redirection => SENTINEL_REDIRECTION,
             Self::UnparsedSubtree => SENTINEL_UNPARSED_SUBTREE,
-            Self::Indirection => SENTINEL_INDIRECTION,
-            Self::Opaque => SENTINEL_OPAQUE,
+            Self::Wrapper | Self::Indirection => SENTINEL_INDIRECTION,
+            Self::Shell | Self::Opaque => SENTINEL_OPAQUE,
             Self::Unparseable => SENTINEL_UNPARSEABLE_COMMAND,
         }
     }
@@ -82,6 +87,11 @@ impl Floor {
     /// Whether something is run that could not be tried against a deny.
     pub fn hides_commands(self) -> bool {
         self > Self::Redirection
+    }
+
+    /// Whether all that it stands for is among the units.
+    pub fn is_seen_through(self) -> bool {
+        self <= Self::Shell
     }
 }
 

@@ -62,14 +62,14 @@ pub(super) fn shell_step(shell: &'static str, words: &[Word]) -> Step {
     if line {
         return match operand {
             Some(word) if word.is_literal || word.is_one => {
-                Step::handing_on(shell, Inner::Line(at..at + 1))
+                handed_on(shell, Inner::Line(at..at + 1))
             }
             Some(_) | None => opaque,
         };
     }
     match operand {
-        None => Step::handing_on(shell, Inner::Input),
-        Some(_) if input => Step::handing_on(shell, Inner::Input),
+        None => handed_on(shell, Inner::Input),
+        Some(_) if input => handed_on(shell, Inner::Input),
         Some(word) => match word.literal() {
             Some(file) if file.starts_with("/dev/") || file.starts_with("/proc/") => Step {
                 floor: Some(Floor::Opaque),
@@ -146,6 +146,14 @@ pub(super) fn interpreter(name: &str, words: &[Word]) -> Step {
         }
     }
     Step::floored(Floor::Opaque)
+}
+
+/// A shell that is handed a command line, which is taken apart.
+fn handed_on(shell: &'static str, inner: Inner) -> Step {
+    Step {
+        floor: Some(Floor::Shell),
+        ..Step::handing_on(shell, inner)
+    }
 }
 
 /// Letters of options of `ssh`: without a value, and with one.

@@ -155,7 +155,11 @@ fn wrapped(wrapper: &'static Wrapper, words: &[Word]) -> Step {
                     commands_from(words, at)
                 };
             Step {
-                floor: wrapper.adds_arguments.then_some(Floor::Indirection),
+                floor: if wrapper.adds_arguments {
+                    Some(Floor::Indirection)
+                } else {
+                    (!wrapper.is_of_the_shell).then_some(Floor::Wrapper)
+                },
                 ..Step::handing_on(wrapper.name, inner)
             }
         }

@@ -25,8 +25,6 @@ enum Found {
     WithItsFloor,
     /// It has another floor here.
     WithAnotherFloor,
-    /// It has none here, because what it runs is judged as well.
-    SeenThrough,
     /// Nowhere: ours is weaker.
     Missing,
 }
@@ -50,23 +48,12 @@ fn floor_found(reading: &Reading<'_>, text: &str, floor: &str) -> Found {
     let text = text.trim_end();
     let ours = reading.units.iter().filter(|unit| unit.text.contains(text));
     let floors: Vec<Floor> = ours.clone().filter_map(|unit| unit.floor).collect();
-    // What the peer only floors, ours goes into: what the wrapper runs stands in its text, and is a unit.
-    let inner = reading.units.iter().any(|outer| {
-        outer.text == text
-            && reading.units.iter().any(|unit| {
-                unit.through.len() > outer.through.len()
-                    && unit.range.start > outer.range.start
-                    && unit.range.end <= outer.range.end
-            })
-    });
     if floors.iter().any(|ours| ours.sentinel() == floor) {
         Found::WithItsFloor
     } else if floors.iter().any(|ours| ours.hides_commands())
         || reading.floor.is_some_and(Floor::hides_commands)
     {
         Found::WithAnotherFloor
-    } else if inner {
-        Found::SeenThrough
     } else {
         Found::Missing
     }
