@@ -2,7 +2,8 @@
 //!
 //! The serving session works it out by itself, from the text that would be run, whoever asks: what the asker says about its own
 //! command is shown beside it, and never instead of it. Only what a look at the line does not show is said again: what stands in
-//! wrappers, substitutions and shells, what runs on another machine, what is hidden, and, where the line is long, each command in it.
+//! wrappers, substitutions and shells, what runs on another machine, what is hidden, and, where the line is long, each command in
+//! it.
 //!
 //! It explains and decides nothing; what policy makes of the same units is no matter of this module.
 //!

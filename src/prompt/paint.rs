@@ -84,6 +84,11 @@ impl Painter {
         }
     }
 
+    /// Whether the whole screen is taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// The bytes since the last call, to be written in one go.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)

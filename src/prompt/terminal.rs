@@ -204,6 +204,9 @@ impl Drop for TerminalPrompter {
 /// Whether this process has changed the modes of its terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Whether the whole screen is taken.
+static FULL: AtomicBool = AtomicBool::new(false);
+
 fn restore_on_panic() {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {
@@ -224,7 +227,10 @@ fn restore() {
     // Output that was stopped (Ctrl-S) would keep us here.
     let _resumed = rustix::termios::tcflow(stdout, Action::OOn);
     let mut text = String::new();
-    modes(&mut text, LeaveAlternateScreen);
+    // Whoever leaves it without having been there gets the cursor of some time ago.
+    if FULL.swap(false, Ordering::SeqCst) {
+        modes(&mut text, LeaveAlternateScreen);
+    }
     modes(&mut text, EndSynchronizedUpdate);
     modes(&mut text, DisableBracketedPaste);
     modes(&mut text, DisableFocusChange);
@@ -326,6 +332,7 @@ impl Player {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.painter.clear(size());
+        FULL.store(false, Ordering::SeqCst);
         write_all(&self.painter.take())
     }
 
@@ -412,6 +419,7 @@ impl Player {
         let size = size();
         let frame = self.app.draw(size, clock::now());
         self.painter.paint(&frame, size);
+        FULL.store(self.painter.is_full(), Ordering::SeqCst);
         write_all(&self.painter.take())?;
         self.stale = false;
         self.app.drawn(clock::now());

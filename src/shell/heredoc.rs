@@ -129,7 +129,9 @@ fn delimiter(written: &str) -> Option<String> {
             ('\'' | '"', None) => quote = Some(character),
             (_, Some(open)) if character == open => quote = None,
             ('\\', None) => bare.push(characters.next()?),
-            ('\\' | '$' | '`', _) => return None,
+            // To bash it ends before an operator; the grammar takes that in.
+            ('\\' | '$' | '`', _)
+            | (';' | '&' | '|' | '<' | '>' | '(' | ')' | ' ' | '\t' | '\n', None) => return None,
             _ => bare.push(character),
         }
     }

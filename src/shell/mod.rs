@@ -112,8 +112,8 @@ pub struct Unit<'a> {
 pub struct Reading<'a> {
     /// Every command, in the order of the line; a wrapper before what it runs.
     pub units: Vec<Unit<'a>>,
-    /// Commands made of commands (subshells, groups, loops, functions) and commands with their redirections, whole. Each of
-    /// their parts is a unit, so these texts can only speak against the line.
+    /// Commands made of commands (chains, pipelines, subshells, groups, loops, functions) and commands with their redirections,
+    /// whole. Each of their parts is a unit, so these texts can only speak against the line.
     pub wholes: Vec<&'a str>,
     /// Why no rule may allow the line, whatever its units are.
     pub floor: Option<Floor>,

@@ -294,3 +294,12 @@ fn has_words_only(text: &str, node: Node<'_>) -> bool {
         }
     }
 }
+
+/// Whether a variable may be called that.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.starts_with(|first: char| first.is_ascii_digit())
+        && !text.is_empty()
+        && text
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || character == '_')
+}

@@ -12,7 +12,7 @@ use super::redirect::{Gathered, file_redirect, here_string};
 use super::script::Script;
 use super::trust::{
     are_apart, between_backticks, has_backtick, has_expansion, is_arithmetic, is_in_one_piece,
-    is_plain_between_backticks, is_test, stands_in,
+    is_name, is_plain_between_backticks, is_test, stands_in,
 };
 use super::word::{Word, unescaped, word};
 use super::{Floor, MAX_NESTING};
@@ -113,7 +113,9 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
         if !node.is_named() {
             return Enter::Children;
         }
-        if ONE_WORD.contains(&node.kind()) && !is_in_one_piece(&self.script.text, node) {
+        let is_word = !ONE_WORD.contains(&node.kind()) || is_in_one_piece(&self.script.text, node);
+        let assigns = node.kind() != "variable_assignment" || self.has_a_name(node);
+        if !is_word || !assigns {
             self.raise(Floor::UnparsedSubtree);
         }
         match node.kind() {
@@ -144,12 +146,23 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             "process_substitution" => {
                 return self.inside(Some(CommandContext::ProcessSubstitution));
             }
+            "list" | "pipeline" if !self.is_part_of_a_chain() => {
+                self.reader.whole(self.script, node.byte_range());
+            }
             "heredoc_redirect" => self.heredoc(node),
             "file_redirect" => self.redirection(node),
             kind if KNOWN.contains(&kind) => {}
             _ => self.raise(Floor::UnparsedSubtree),
         }
         Enter::Children
+    }
+
+    /// Whether what an assignment assigns to may be called that. To bash it is a command otherwise.
+    fn has_a_name(&self, assignment: Node<'t>) -> bool {
+        let name = assignment
+            .child(0)
+            .map(|target| target.child(0).unwrap_or(target));
+        name.is_some_and(|name| is_name(self.text(name)))
     }
 
     /// A construct that holds commands and is tried whole as well.
@@ -256,6 +269,12 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
                     | "binary_expression"
             )
         })
+    }
+
+    fn is_part_of_a_chain(&self) -> bool {
+        self.ancestors
+            .last()
+            .is_some_and(|parent| matches!(parent.kind(), "list" | "pipeline"))
     }
 
     /// A command of the shell that the grammar knows by itself.

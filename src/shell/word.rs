@@ -17,6 +17,8 @@ pub(super) struct Word {
     pub(super) is_literal: bool,
     /// Whether it is exactly one argument, known or not.
     pub(super) is_one: bool,
+    /// Whether no quote stands before its first equals sign: before a command it assigns a variable.
+    pub(super) assigns: bool,
 }
 
 impl Word {
@@ -37,6 +39,13 @@ pub(super) fn word(text: &str, node: Node<'_>) -> Word {
         wildcard: false,
     };
     reader.node(node);
+    let name = reader
+        .value
+        .text
+        .find('=')
+        .and_then(|at| reader.value.text.get(..=at));
+    let written = text.get(node.byte_range()).unwrap_or_default();
+    let assigns = name.is_some_and(|name| written.starts_with(name));
     let globs = reader.wildcard && reader.value.text != "[";
     let several = globs || reader.braces == Braces::Expand;
     Word {
@@ -44,6 +53,7 @@ pub(super) fn word(text: &str, node: Node<'_>) -> Word {
         value: reader.value,
         is_literal: !reader.expands && !several,
         is_one: !reader.splits && !several,
+        assigns,
     }
 }
 
@@ -143,8 +153,8 @@ impl Reader<'_> {
         match (character, &self.braces) {
             ('*' | '?' | '[', _) => self.wildcard = true,
             ('{', Braces::None) => self.braces = Braces::Open,
-            // Two dots make a range; one is enough to be careful.
-            (',' | '.', Braces::Open) => self.braces = Braces::Listed,
+            ('.', Braces::Open) if self.value.text.ends_with('.') => self.braces = Braces::Listed,
+            (',', Braces::Open) => self.braces = Braces::Listed,
             ('}', Braces::Listed) => self.braces = Braces::Expand,
             _ => {}
         }

@@ -2,6 +2,7 @@
 //!
 //! An option that is not listed here is not guessed at: nobody knows where the command begins behind it.
 
+use super::trust::is_name;
 use super::word::Word;
 
 /// A program that runs the command behind its options.
@@ -24,12 +25,23 @@ pub(super) struct Wrapper {
     long_shell: &'static [&'static str],
     /// Words between the options and the command.
     pub(super) operands: usize,
-    /// Whether `NAME=value` may stand before the command.
-    assigns: bool,
+    /// Which `NAME=value` may stand before the command.
+    assigns: Assigns,
     /// Whether the command gets more arguments than stand on the line.
     pub(super) adds_arguments: bool,
     /// Whether it is a command of the shell, which without a command does nothing that matters.
     pub(super) is_of_the_shell: bool,
+}
+
+/// Which words before a command set a variable for it.
+#[derive(Debug, PartialEq, Eq)]
+enum Assigns {
+    /// None.
+    Nothing,
+    /// Each that looks like it.
+    Words,
+    /// Each that looks like it without quotes: the wrapper is a word of the grammar.
+    Unquoted,
 }
 
 const PLAIN: Wrapper = Wrapper {
@@ -43,7 +55,7 @@ const PLAIN: Wrapper = Wrapper {
     shell: "",
     long_shell: &[],
     operands: 0,
-    assigns: false,
+    assigns: Assigns::Nothing,
     adds_arguments: false,
     is_of_the_shell: false,
 };
@@ -89,7 +101,7 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         shell: "is",
         long_shell: &["login", "shell"],
-        assigns: true,
+        assigns: Assigns::Words,
         ..PLAIN
     },
     Wrapper {
@@ -106,7 +118,7 @@ const WRAPPERS: &[Wrapper] = &[
         valued: "uC",
         long_flags: &["ignore-environment", "null", "debug"],
         long_valued: &["unset", "chdir"],
-        assigns: true,
+        assigns: Assigns::Words,
         ..PLAIN
     },
     Wrapper {
@@ -138,6 +150,7 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         name: "time",
+        assigns: Assigns::Unquoted,
         flags: "apvq",
         valued: "fo",
         long_flags: &["append", "portability", "verbose", "quiet"],
@@ -180,6 +193,7 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         name: "coproc",
+        assigns: Assigns::Unquoted,
         is_of_the_shell: true,
         ..PLAIN
     },
@@ -413,6 +427,15 @@ pub(super) enum Options {
 }
 
 impl Wrapper {
+    fn takes_assignment(&self, word: &Word) -> bool {
+        let assigns = match self.assigns {
+            Assigns::Nothing => false,
+            Assigns::Words => true,
+            Assigns::Unquoted => word.assigns,
+        };
+        assigns && is_assignment(&word.value.text)
+    }
+
     /// Finds the command among `words`, of which the first is the wrapper.
     pub(super) fn options(&self, words: &[Word]) -> Options {
         let mut at = 1;
@@ -428,7 +451,7 @@ impl Wrapper {
                     at += 1;
                     continue;
                 }
-                if left == 0 && self.assigns && is_assignment(&word.value.text) && word.is_one {
+                if left == 0 && self.takes_assignment(word) && word.is_one {
                     at += 1;
                     continue;
                 }
@@ -481,11 +504,11 @@ impl Wrapper {
                 }
             } else if options && text == "-" {
                 // An empty environment to `env`, nothing that is known to the others.
-                if !self.assigns {
+                if self.assigns == Assigns::Nothing {
                     return Options::Unknown;
                 }
                 at += 1;
-            } else if self.assigns && is_assignment(text) {
+            } else if self.takes_assignment(word) {
                 at += 1;
             } else if left > 0 {
                 left -= 1;
@@ -504,9 +527,5 @@ impl Wrapper {
 }
 
 fn is_assignment(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty()
-            && !name.starts_with(|c: char| c.is_ascii_digit())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
+    text.split_once('=').is_some_and(|(name, _)| is_name(name))
 }

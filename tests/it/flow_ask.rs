@@ -51,6 +51,23 @@ fn an_allow_rule_approves_and_the_answer_says_so_in_every_field() {
 }
 
 #[test]
+fn every_command_of_a_line_is_judged() {
+    let spool = TestSpool::new();
+    let rules =
+        json!({"bash": {"git *": "allow", "head": "allow", "sudo *": "allow", "rm *": "deny"}});
+    let _server = spool.serve_headless("P", &rules);
+    spool.ask("P").value("git log | head").run().approved();
+    spool
+        .ask("P")
+        .value("git log; (sudo rm -rf /)")
+        .run()
+        .denied();
+    // Nobody is there to be asked.
+    let hidden = spool.ask("P").value("git log | sh").run();
+    assert_eq!(hidden.json["confirmationUnavailable"], true);
+}
+
+#[test]
 fn a_deny_rule_denies_with_its_reason_and_is_no_persons_word() {
     let spool = TestSpool::new();
     let rules = json!({"bash": {"rm *": {"action": "deny", "reason": "move it to the trash"}}});

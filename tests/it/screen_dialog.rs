@@ -231,6 +231,8 @@ fn render_5_the_terminal_is_given_back_at_every_end() {
                 screen.written().contains(sequence)
             });
         }
+        // To leave a screen that was not entered puts the cursor where it was some time ago.
+        assert!(!screen.written().contains("\x1b[?1049l"), "{signal:?}");
         child.end().unruled();
     }
     // A key that means the same.

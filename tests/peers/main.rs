@@ -1,5 +1,7 @@
 //! The other side is the real peer: its subagent asks our server, our child asks its server, and both at once.
 //!
+//! How command lines are read is held against the peer's own reading, and against bash.
+//!
 //! Runs by name, `cargo test --test peers`, after `tests/peers/setup.sh`; without the drivers every test fails and says so.
 //!
 //! The peer speaks the oldest generation, so two things hold all through here. It publishes no heartbeat, which is why our
@@ -13,6 +15,7 @@
     reason = "a test reads files and clocks itself, and fails by panicking"
 )]
 
+mod bash;
 mod cleanup;
 mod drivers;
 mod inspection;

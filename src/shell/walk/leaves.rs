@@ -61,11 +61,16 @@ impl<'t> Walk<'_, '_, '_, 't> {
         let written = self.text(node);
         let known = match node.kind() {
             "comment" => is_comment(&self.script.text, node),
-            "ansi_c_string" => is_whole_ansi_string(written),
-            "raw_string" => !has_expansion(written) || !stands_in(&self.ancestors, &NO_QUOTES),
-            "regex" if self.is_in_test() => is_bare_pattern(written),
+            "ansi_c_string" if !is_whole_ansi_string(written) => false,
+            "ansi_c_string" | "raw_string" => {
+                !has_expansion(written) || !stands_in(&self.ancestors, &NO_QUOTES)
+            }
+            "regex" if self.is_in_test() => {
+                is_bare_pattern(written) && !self.starts_a_process(node)
+            }
             "extglob_pattern" => is_bare_pattern(written),
             "heredoc_body" => self.is_quoted_heredoc() || !has_expansion(written),
+            "word" | "regex" if self.starts_a_process(node) => false,
             "word" => !has_expansion(written) && !has_bare_blank(written),
             "number" | "regex" | "variable_name" | "test_operator" | "string_content"
             | "heredoc_content" => !has_expansion(written),
@@ -87,6 +92,13 @@ impl<'t> Walk<'_, '_, '_, 't> {
         if !known {
             self.raise(Floor::UnparsedSubtree);
         }
+    }
+
+    /// Whether a process substitution begins in the node, to which it is plain text.
+    fn starts_a_process(&self, node: Node<'t>) -> bool {
+        let end = self.script.text.len().min(node.end_byte() + 1);
+        let written = self.script.part(node.start_byte()..end);
+        written.contains("<(") || written.contains(">(")
     }
 
     /// Whether the node is the brace that opens a group.
