@@ -46,6 +46,23 @@ fn review(screen: &mut OnScreen, value: &str) -> String {
     screen.await_question("Esc denies")
 }
 
+/// Presses keys that change nothing in a review, and waits until they have been read: keys that pile up count as a burst.
+fn press_in_vain(screen: &mut OnScreen, keys: &[&str]) {
+    for key in keys {
+        screen.press(key);
+    }
+    screen.press("/");
+    until("a line to write into", || screen.text().ends_with("\n/"));
+    screen.press(ESCAPE);
+    screen.await_question("Esc denies");
+}
+
+fn is_selected(screen: &OnScreen, id: &str) -> bool {
+    let text = screen.text();
+    text.lines()
+        .any(|row| row.starts_with("› ") && row.ends_with(id))
+}
+
 fn outcome(spool: &TestSpool, id: &str) -> Value {
     spool.await_event("permission_request.resolved", id)["outcome"].clone()
 }
@@ -67,10 +84,7 @@ fn asks_wait_in_a_list_until_one_is_opened_and_ctrl_a_approves_that_one() {
     assert!(shown.contains("^A approves once"), "{shown}");
     assert!(shown.contains("1 more"), "{shown}");
     // Neither Enter nor a letter decides.
-    for key in [ENTER, "y", "a"] {
-        screen.press(key);
-    }
-    screen.await_question("^A approves once");
+    press_in_vain(&mut screen, &[ENTER, "y", "a"]);
     assert!(spool.events("permission_request.approved").is_empty());
     screen.press(CTRL_A);
     let ended = first.end();
@@ -122,6 +136,7 @@ fn an_ask_is_denied_by_its_id_while_another_is_open() {
     screen.press("\t");
     screen.await_question("Tab: the open review");
     screen.press(DOWN);
+    until("a-2 to be chosen", || is_selected(&screen, "a-2"));
     screen.press("d");
     screen.await_text("d again denies · a-2");
     screen.press("d");
@@ -282,8 +297,11 @@ fn the_pictures_in_the_documentation_are_what_is_to_be_seen() {
     let mut screen = inbox_of_size(&spool, None, 80, 18);
     screen.await_question("3 waiting");
     // The oldest stands first, whichever was read first.
-    screen.press(UP);
-    screen.press(UP);
+    while !is_selected(&screen, "perm-1") {
+        let before = screen.text();
+        screen.press(UP);
+        until("another to be chosen", || screen.text() != before);
+    }
     screen.await_question("› 4m");
     screen.await_question("Enter reviews");
     screen.assert_picture("inbox", "inbox of", "The inbox: what waits, and since when");
