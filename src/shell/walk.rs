@@ -111,6 +111,9 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
 
     fn enter(&mut self, node: Node<'t>) -> Enter {
         if !node.is_named() {
+            if KEYWORDS.contains(&node.kind()) && !self.is_a_word(node) {
+                self.raise(Floor::UnparsedSubtree);
+            }
             return Enter::Children;
         }
         let is_word = !ONE_WORD.contains(&node.kind()) || is_in_one_piece(&self.script.text, node);
@@ -155,6 +158,23 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             _ => self.raise(Floor::UnparsedSubtree),
         }
         Enter::Children
+    }
+
+    /// Whether a word of the shell stands there as a word of its own. To bash `if'x'` and `[[[` are names of commands.
+    fn is_a_word(&self, keyword: Node<'t>) -> bool {
+        let text = &self.script.text;
+        let before = text.get(..keyword.start_byte()).unwrap_or_default();
+        let behind = text.get(keyword.end_byte()..).unwrap_or_default();
+        let in_backticks = self.ancestors.iter().any(|outer| {
+            outer.kind() == "command_substitution" && self.text(*outer).starts_with('`')
+        });
+        let ends = |character: char| {
+            matches!(
+                character,
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>'
+            ) || character == '`' && in_backticks
+        };
+        before.chars().next_back().is_none_or(ends) && behind.chars().next().is_none_or(ends)
     }
 
     /// Whether what an assignment assigns to may be called that. To bash it is a command otherwise.
@@ -450,6 +470,12 @@ const TAKES_REDIRECTS: [&str; 6] = [
     "declaration_command",
     "unset_command",
     "test_command",
+];
+
+/// Words that mean something only where they stand alone.
+const KEYWORDS: [&str; 17] = [
+    "if", "then", "else", "elif", "fi", "for", "select", "while", "until", "do", "done", "case",
+    "esac", "in", "function", "[[", "]]",
 ];
 
 /// Nodes that run nothing themselves; what stands in them is entered.
