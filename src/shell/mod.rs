@@ -39,9 +39,9 @@ use crate::wire::{
     SENTINEL_UNPARSEABLE_COMMAND, SENTINEL_UNPARSED_SUBTREE,
 };
 
-/// Longest line that is parsed, in bytes: the longest argument that Linux hands to a program, so no longer one is run by
-/// `bash -c`. Of a longer one only the floor is known.
-pub const MAX_LINE_BYTES: usize = 128 * 1024;
+/// Longest line that is parsed, in bytes. Of a longer one only the floor is known. Text that is made to go wrong late costs the
+/// parser the square of its length, in one step that cannot be ended: a quarter of a second for this one.
+pub const MAX_LINE_BYTES: usize = 32 * 1024;
 
 /// Most units of a line. Beyond it the line has a floor, and the others are not listed.
 pub const MAX_UNITS: usize = 4096;
