@@ -154,6 +154,13 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             }
             "heredoc_redirect" => self.heredoc(node),
             "file_redirect" => self.redirection(node),
+            "expansion" if stands_in(&self.ancestors, &["string", "heredoc_body"]) => {
+                // Bash goes over the word in it twice, and takes other quotes away with each pass.
+                let written = self.text(node);
+                if written.contains(['\'', '"', '\\']) && written.contains(['(', '`']) {
+                    self.raise(Floor::UnparsedSubtree);
+                }
+            }
             kind if KNOWN.contains(&kind) => {}
             _ => self.raise(Floor::UnparsedSubtree),
         }
