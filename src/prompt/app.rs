@@ -258,7 +258,14 @@ impl Dialog {
             self.disturbed(now);
             return Vec::new();
         }
-        let meant = self.guard.take(now);
+        let moves = matches!(key.code, KeyCode::Up | KeyCode::Down);
+        let meant = if moves {
+            // An arrow decides nothing, and one that is held down comes fast.
+            self.guard.typed(now);
+            Meant::Yes
+        } else {
+            self.guard.take(now)
+        };
         if meant != Meant::Yes {
             if let Step::Decide { armed, .. } = &mut open.step {
                 *armed = None;

@@ -389,6 +389,22 @@ fn nothing_is_allowed_before_the_whole_core_was_on_the_screen() {
 }
 
 #[test]
+fn an_arrow_that_is_held_down_moves_and_decides_nothing() {
+    let ask = payload("bash", "bash", Some("bash"), "make", &json!([]));
+    let mut dialog = open(shown(&ask, &json!([])));
+    let _drawn = draw(&mut dialog, (80, 24), at(0));
+    for ms in (1_000..1_060).step_by(10) {
+        assert!(press(&mut dialog, KeyCode::Up, ms).is_empty());
+    }
+    // Two of three options up, and round: "no" again, then "yes".
+    assert!(press(&mut dialog, KeyCode::Up, 1_060).is_empty());
+    let rows = rows_of(&draw(&mut dialog, (80, 24), at(1_065))).join("\n");
+    assert!(rows.contains("› y"), "{rows}");
+    assert!(press(&mut dialog, KeyCode::Enter, 1_070).is_empty());
+    assert!(!press(&mut dialog, KeyCode::Enter, 2_000).is_empty());
+}
+
+#[test]
 fn a_no_needs_no_more_than_an_ask_on_the_screen() {
     let ask = payload("bash", "bash", Some("bash"), &"x".repeat(380), &json!([]));
     let mut dialog = open(shown(&ask, &json!([])));
