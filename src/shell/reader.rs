@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::script::{Decoded, Script};
 use super::step::{Inner, Step, step};
-use super::trust::{has_only_bash_blanks, splits_an_operator};
+use super::trust::{has_only_bash_blanks, nests_backticks, splits_an_operator};
 use super::walk::Walk;
 use super::word::Word;
 use super::wrappers::base_name;
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         if tree.root_node().has_error() || !has_only_bash_blanks(&script.text) {
             floor = floor.max(Some(Floor::Unparseable));
         }
-        if self.is_full() || splits_an_operator(&script.text) {
+        if self.is_full() || splits_an_operator(&script.text) || nests_backticks(&script.text) {
             floor = floor.max(Some(Floor::UnparsedSubtree));
         }
         floor

@@ -22,8 +22,33 @@ pub(super) fn splits_an_operator(text: &str) -> bool {
         .any(|split| text.contains(split))
 }
 
-/// Whether a `#` begins a comment here: at the front of a word, which an escaped blank does not end.
+/// Whether a backslash at the end of the text takes the meaning from what follows.
+fn ends_with_an_escape(text: &str) -> bool {
+    let backslashes = text.bytes().rev().take_while(|byte| *byte == b'\\');
+    backslashes.count() % 2 == 1
+}
+
+/// Whether backticks stand within backticks, as it seems: which of them belong together the grammar does not know.
+pub(super) fn nests_backticks(text: &str) -> bool {
+    let mut plain = false;
+    let mut escaped = false;
+    for (at, _) in text.match_indices('`') {
+        if text.get(..at).is_some_and(ends_with_an_escape) {
+            escaped = true;
+        } else {
+            plain = true;
+        }
+    }
+    plain && escaped
+}
+
+/// Whether a `#` begins a comment here: at the front of a word, which an escaped blank does not end. A backslash at the end of the
+/// line does not prolong it.
 pub(super) fn is_comment(text: &str, node: Node<'_>) -> bool {
+    let written = text.get(node.byte_range()).unwrap_or_default();
+    if written.contains('\n') || ends_with_an_escape(written) {
+        return false;
+    }
     let before = text.get(..node.start_byte()).unwrap_or_default();
     let Some(last) = before.chars().next_back() else {
         return true;
@@ -223,7 +248,10 @@ pub(super) fn are_apart(text: &str, node: Node<'_>) -> bool {
             before.filter(|before| !joins && !is_operator(*before) && !is_operator(child))
         {
             let gap = text.get(before.end_byte()..child.start_byte());
-            if gap.is_none_or(|gap| without_continuations(gap).is_empty()) {
+            let escaped = text
+                .get(..before.end_byte())
+                .is_some_and(ends_with_an_escape);
+            if escaped || gap.is_none_or(|gap| without_continuations(gap).is_empty()) {
                 return false;
             }
         }

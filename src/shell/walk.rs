@@ -154,10 +154,14 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             }
             "heredoc_redirect" => self.heredoc(node),
             "file_redirect" => self.redirection(node),
-            "expansion" if stands_in(&self.ancestors, &["string", "heredoc_body"]) => {
-                // Bash goes over the word in it twice, and takes other quotes away with each pass.
+            "expansion" => {
+                // An escaped brace does not end it. In quotes bash goes over the word in it twice, and takes other quotes away with
+                // each pass.
                 let written = self.text(node);
-                if written.contains(['\'', '"', '\\']) && written.contains(['(', '`']) {
+                let quoted = stands_in(&self.ancestors, &["string", "heredoc_body"])
+                    && written.contains(['\'', '"'])
+                    && written.contains(['(', '`']);
+                if quoted || written.contains('\\') {
                     self.raise(Floor::UnparsedSubtree);
                 }
             }

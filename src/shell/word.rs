@@ -92,6 +92,12 @@ impl Reader<'_> {
                 }
             }
             "ansi_c_string" => self.ansi(node),
+            // Two of them are the number of the process.
+            "$" if node.byte_range().len() > 1 => {
+                self.expands = true;
+                self.splits = true;
+                self.verbatim(node.byte_range());
+            }
             "word" | "number" | "test_operator" | "{" | "}" | "[" | "]" | "$" | "=~" | "=="
                 if node.named_child_count() == 0 =>
             {
