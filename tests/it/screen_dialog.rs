@@ -243,6 +243,40 @@ fn render_5_the_terminal_is_given_back_at_every_end() {
     assert!(screen.is_cooked());
 }
 
+/// Run on a terminal by the test below: a dialog is open, and another thread's fault ends the process.
+#[test]
+#[ignore = "needs a terminal, which the test below gives it"]
+fn panics_with_a_dialog_open() {
+    let (events, _person) = tokio::sync::mpsc::unbounded_channel();
+    let settings = askrelay::prompt::DialogSettings {
+        session: "main".to_owned(),
+        budget: askrelay::presentation::fit::Budget::default(),
+        keys: askrelay::policy::DialogKeys::default(),
+        presses: askrelay::prompt::Presses::Two,
+    };
+    let colours = askrelay::prompt::Colours::Plain;
+    let prompter = askrelay::prompt::TerminalPrompter::dialog(settings, colours, events).unwrap();
+    // Nothing but the panic itself can give the terminal back.
+    let _never_dropped = Box::leak(Box::new(prompter));
+    panic!("a fault");
+}
+
+#[test]
+fn render_5_the_terminal_is_given_back_by_a_panic() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args([
+        "--exact",
+        "screen_dialog::panics_with_a_dialog_open",
+        "--ignored",
+        "--nocapture",
+    ]);
+    let mut screen = OnScreen::start(&command, 80, 24);
+    screen.await_text("a fault");
+    assert_ne!(screen.exit_code(), 0);
+    assert!(screen.is_cooked());
+    until("a cursor again", || screen.written().contains("\x1b[?25h"));
+}
+
 #[test]
 fn render_3_a_screen_of_another_size_shows_the_ask_anew() {
     let spool = TestSpool::new();

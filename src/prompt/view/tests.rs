@@ -389,6 +389,33 @@ fn nothing_is_allowed_before_the_whole_core_was_on_the_screen() {
 }
 
 #[test]
+fn keys_and_presses_are_the_configurations() {
+    let ask = payload("bash", "bash", Some("bash"), "make", &json!([]));
+    let mut dialog = Dialog::new(DialogSettings {
+        keys: DialogKeys {
+            approve: '1',
+            deny_with_reason: 'w',
+            ..DialogKeys::default()
+        },
+        presses: Presses::One,
+        ..settings()
+    });
+    let _shown = dialog.news(News::Show(Box::new(shown(&ask, &json!([])))), at(0));
+    let rows = rows_of(&draw(&mut dialog, (80, 24), at(0))).join("\n");
+    assert!(
+        rows.contains("  1  Yes") && rows.contains("  w  No, provide"),
+        "{rows}"
+    );
+    assert!(!rows.contains("twice"), "{rows}");
+    assert!(press(&mut dialog, KeyCode::Char('y'), 1_000).is_empty());
+    let [Act::Print(_), Act::Tell(told)] = &press(&mut dialog, KeyCode::Char('1'), 2_000)[..]
+    else {
+        panic!("it is not decided")
+    };
+    assert!(format!("{told:?}").contains("Once"), "{told:?}");
+}
+
+#[test]
 fn an_arrow_that_is_held_down_moves_and_decides_nothing() {
     let ask = payload("bash", "bash", Some("bash"), "make", &json!([]));
     let mut dialog = open(shown(&ask, &json!([])));
