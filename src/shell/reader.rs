@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::script::{Decoded, Script};
 use super::step::{Inner, Step, step};
 use super::trust::{has_only_bash_blanks, nests_backticks, splits_an_operator};
-use super::walk::Walk;
+use super::walk::{KEYWORDS, Walk};
 use super::word::Word;
-use super::wrappers::base_name;
+use super::wrappers::{Program, base_name, program};
 use super::{Floor, MAX_LINE_BYTES, MAX_SHELLS, MAX_UNITS, Reading, Unit};
 use crate::wire::CommandContext;
 
@@ -17,6 +17,45 @@ const MAX_STEPS: usize = 16;
 
 /// Takes a line apart.
 pub(super) fn read(line: &str) -> Reading<'_> {
+    plain(line).unwrap_or_else(|| parsed(line))
+}
+
+/// A line of plain words: most lines are no more than that, and what the parser needs for them is time and memory.
+fn plain(line: &str) -> Option<Reading<'_>> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" _./:-".contains(&byte);
+    let text = line.trim_matches(' ');
+    let name = text.split(' ').next().unwrap_or_default();
+    // A number in front may be a file descriptor or a jump of the grammar's.
+    let begins = name.bytes().next()?;
+    let is_one = line.len() <= MAX_LINE_BYTES
+        && line.bytes().all(is_plain)
+        && (begins.is_ascii_alphabetic() || matches!(begins, b'.' | b'/'))
+        && matches!(program(name), Program::Plain)
+        && !KEYWORDS.contains(&name);
+    let start = line.len() - line.trim_start_matches(' ').len();
+    is_one.then(|| {
+        let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+        let mut spellings = spelled(words.join(" "), Some(name));
+        spellings.retain(|spelling| spelling != text);
+        Reading {
+            units: vec![Unit {
+                text,
+                range: start..start + text.len(),
+                command: Cow::Borrowed(text),
+                spellings,
+                context: None,
+                floor: None,
+                remote: false,
+                through: Vec::new(),
+            }],
+            wholes: Vec::new(),
+            floor: None,
+        }
+    })
+}
+
+/// Takes a line apart with the parser.
+fn parsed(line: &str) -> Reading<'_> {
     let mut reader = Reader {
         line,
         units: Vec::new(),
@@ -277,15 +316,83 @@ fn spellings(script: &Script<'_>, words: &[Word]) -> Vec<String> {
             None => plain.push_str(script.part(word.range.clone())),
         }
     }
+    spelled(plain, words.first().and_then(Word::literal))
+}
+
+/// A command of plain words, and the same without the directory of its program.
+fn spelled(plain: String, name: Option<&str>) -> Vec<String> {
     if plain.is_empty() {
         return Vec::new();
     }
-    let short = words
-        .first()
-        .and_then(Word::literal)
+    let short = name
         .filter(|name| name.contains('/'))
         .and_then(|name| plain.get(name.len() - base_name(name).len()..))
         .filter(|short| !short.is_empty() && !short.starts_with(' '))
         .map(str::to_owned);
     std::iter::once(plain).chain(short).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WORDS: [&str; 40] = [
+        "ls",
+        "rm",
+        "/bin/rm",
+        "./a",
+        "../a",
+        "a.b",
+        "-l",
+        "--",
+        "-",
+        "x/y",
+        "x:y",
+        "if",
+        "then",
+        "for",
+        "in",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "function",
+        "select",
+        "until",
+        "while",
+        "time",
+        "coproc",
+        "exec",
+        "sudo",
+        "bash",
+        "eval",
+        ".",
+        "..",
+        "source",
+        "2",
+        "2x",
+        "x2",
+        "/",
+        ":",
+        "true",
+        "test",
+        "python3.11",
+    ];
+
+    proptest! {
+        #[test]
+        fn plain_words_are_what_the_parser_makes_of_them(
+            words in proptest::collection::vec(proptest::sample::select(&WORDS[..]), 0..5),
+            blanks in " {1,3}",
+            other in "[a-z0-9 _./:-]{0,16}",
+        ) {
+            for line in [words.join(&blanks), format!(" {}  ", words.join(&blanks)), other.clone(), format!("ls {other}")] {
+                if let Some(reading) = plain(&line) {
+                    prop_assert_eq!(reading, parsed(&line), "{:?}", line);
+                }
+            }
+        }
+    }
 }

@@ -484,7 +484,7 @@ const TAKES_REDIRECTS: [&str; 6] = [
 ];
 
 /// Words that mean something only where they stand alone.
-const KEYWORDS: [&str; 17] = [
+pub(super) const KEYWORDS: [&str; 17] = [
     "if", "then", "else", "elif", "fi", "for", "select", "while", "until", "do", "done", "case",
     "esac", "in", "function", "[[", "]]",
 ];
