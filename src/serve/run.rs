@@ -311,6 +311,7 @@ impl Server {
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let mut stop = std::pin::pin!(stop);
         let mut stopping = false;
+        let mut unheard = false;
         let now = clock::now();
         let mut times = Times {
             beat: now.after(HEARTBEAT_EVERY),
@@ -334,7 +335,11 @@ impl Server {
                     stopping = true;
                     self.core().leave();
                 }
-                Some(event) = self.person.recv() => self.core().person_event(event),
+                event = self.person.recv(), if !unheard => {
+                    // Whoever could have said something is gone without a word, by a fault of its own: nobody is there.
+                    unheard = event.is_none();
+                    self.core().person_event(event.unwrap_or(PersonEvent::Gone));
+                }
                 Some(ended) = self.relays.join_next() => {
                     // A relay that was cancelled has nothing to say.
                     if let Ok((id, digest, outcome)) = ended {

@@ -1,6 +1,14 @@
 //! What a serving session does with one request file, from its bytes to its answer. Most of the requests are written by hand,
 //! as any other program would write them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use askrelay::audit::{Options, ReviewLog};
+use askrelay::policy::{Layers, Policy};
+use askrelay::prompt::Prompter;
+use askrelay::serve::{Annotators, Broadcasts, Mode, Server, Settings, Shown};
+use askrelay::wire::{RequestId, SessionId};
 use serde_json::{Value, json};
 
 use crate::support::spool::{TestSpool, is_there, names, read_json, request, until};
@@ -360,4 +368,53 @@ fn a_session_that_must_record_decides_nothing_unrecorded() {
         "{}",
         server.stderr()
     );
+}
+
+/// Shows nothing, and is gone before it could say anything.
+struct Mute;
+
+impl Prompter for Mute {
+    fn show(&mut self, _shown: Shown) {}
+
+    fn withdraw(&mut self, _id: &RequestId, _why: &str) {}
+
+    fn notice(&mut self, _text: &str) {}
+}
+
+#[test]
+fn a_prompter_that_ends_without_a_word_leaves_nobody_waiting() {
+    let spool = TestSpool::new();
+    let log = ReviewLog::open(&spool.below("mute.jsonl"), Options::default()).unwrap();
+    let settings = Settings {
+        session: SessionId::parse("main").unwrap(),
+        agent: "lead".to_owned(),
+        mode: Mode::Dialog,
+        parent: None,
+        policy: Arc::new(Policy::from_layers(&Layers::default())),
+        home: None,
+        forwarding_timeout: Duration::from_mins(10),
+        request_max_age: Duration::from_mins(15),
+        require_audit: false,
+        broadcasts: Broadcasts::new(1),
+        annotators: Annotators::default().chain(&[]),
+    };
+    let place = spool.open();
+    let (events, person) = tokio::sync::mpsc::unbounded_channel();
+    drop(events);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let prompter: Option<Box<dyn Prompter>> = Some(Box::new(Mute));
+            let log = Arc::new(log);
+            let server = Server::start(&place, settings, None, log, prompter, person).unwrap();
+            server.run(async { drop(stopped.await) }).await.unwrap();
+        });
+    });
+    spool.ask("main").value("make").run().unruled();
+    drop(stop);
+    serving.join().unwrap();
 }
