@@ -48,9 +48,10 @@ impl Broadcast {
 
     /// An ask that was put before somebody has ended. The scope of a grant is the one that was chosen.
     pub fn decision(request: &ForwardedPermissionRequest, decision: &Decision) -> Self {
-        let payload = request.projection();
-        let surface = request.surface.as_deref();
-        let value = request.value.as_deref();
+        // The display fields where there are some, or else the gate's own.
+        let facts = request.payload.as_ref().map(|payload| &payload.request);
+        let surface = facts.map_or("", |facts| facts.surface.as_str());
+        let value = facts.map_or("", |facts| facts.value.as_str());
         let result = if decision.is_approved() {
             "allow"
         } else {
@@ -60,8 +61,8 @@ impl Broadcast {
             channel: "permissions:decision",
             data: json!({
                 "requestId": request.id.as_str(),
-                "surface": surface.unwrap_or(&payload.request.surface),
-                "value": value.unwrap_or(&payload.request.value),
+                "surface": request.surface.as_deref().unwrap_or(surface),
+                "value": request.value.as_deref().unwrap_or(value),
                 "result": result,
                 "resolution": decision.resolution(),
                 "origin": null,

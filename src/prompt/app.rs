@@ -156,6 +156,11 @@ impl Open {
         }
     }
 
+    /// Whether nothing can be allowed as yet. The screen says what is missing.
+    fn withholds(&self) -> bool {
+        !self.core_seen || self.drawn == Core::Nothing
+    }
+
     /// Shows the whole of the ask on the whole screen.
     fn read(&mut self) {
         let payload = self.shown.payload();
@@ -304,7 +309,7 @@ impl Dialog {
         if leaves {
             self.leave_reader();
         } else if !control {
-            let _moved = reader.look_around(key);
+            reader.look_around(key);
         }
         Vec::new()
     }
@@ -322,25 +327,19 @@ impl Dialog {
         let Some(open) = &mut self.open else {
             return Vec::new();
         };
+        let withheld = open.withholds();
         let Step::Decide { cursor, armed } = &mut open.step else {
             return Vec::new();
         };
-        let count = open.options.len().max(1);
-        // The screen says what is missing.
-        let withheld = !open.core_seen || open.drawn == Core::Nothing;
+        let count = open.options.len();
         let place_of = |letter| open.options.iter().position(|option| option.key == letter);
         let taken = match code {
             KeyCode::Esc => {
                 return self.choose(Choice::Deny);
             }
             KeyCode::Enter => Some(*cursor),
-            KeyCode::Up | KeyCode::Char('k') => {
-                *cursor = (*cursor + count - 1) % count;
-                *armed = None;
-                None
-            }
-            KeyCode::Down | KeyCode::Char('j') => {
-                *cursor = (*cursor + 1) % count;
+            KeyCode::Up | KeyCode::Down | KeyCode::Char('k' | 'j') => {
+                *cursor = moved(*cursor, count, code);
                 *armed = None;
                 None
             }
@@ -375,7 +374,7 @@ impl Dialog {
         let Some(option) = open.options.get(place) else {
             return Vec::new();
         };
-        if option.allows && (!open.core_seen || open.drawn == Core::Nothing) {
+        if option.allows && open.withholds() {
             return Vec::new();
         }
         match open.question.choose(option.index) {
@@ -405,10 +404,10 @@ impl Dialog {
         let Step::Scope { question, cursor } = &mut open.step else {
             return Vec::new();
         };
-        let count = question.options.len().max(1);
         match code {
-            KeyCode::Up | KeyCode::Char('k') => *cursor = (*cursor + count - 1) % count,
-            KeyCode::Down | KeyCode::Char('j') => *cursor = (*cursor + 1) % count,
+            KeyCode::Up | KeyCode::Down | KeyCode::Char('k' | 'j') => {
+                *cursor = moved(*cursor, question.options.len(), code);
+            }
             KeyCode::Esc => open.step = decide(&open.options),
             KeyCode::Enter => {
                 if let Answer::Chosen(choice) = question.choose(*cursor) {
@@ -457,9 +456,28 @@ impl Dialog {
         ]
     }
 
+    /// Something that is no key came in between: what was armed is not meant any more.
+    fn disturbed(&mut self, now: Moment) {
+        self.guard.disturbed(now);
+        if let Some(Open {
+            step: Step::Decide { armed, .. },
+            ..
+        }) = &mut self.open
+        {
+            *armed = None;
+        }
+    }
+
     fn view(&self, size: Size, now: Moment) -> View {
         view::view(self, size, self.guard.is_up(now))
     }
+}
+
+/// Where a key that moves leads from this of `count` options; behind the last one comes the first.
+fn moved(cursor: usize, count: usize, code: KeyCode) -> usize {
+    let count = count.max(1);
+    let back = matches!(code, KeyCode::Up | KeyCode::Char('k'));
+    (cursor + if back { count - 1 } else { 1 }) % count
 }
 
 fn decided_line(choice: &Choice, summary: &str) -> Line<'static> {
@@ -586,19 +604,5 @@ impl App for Dialog {
             }
         }
         self.guard.drawn(now);
-    }
-}
-
-impl Dialog {
-    /// Something that is no key came in between: what was armed is not meant any more.
-    fn disturbed(&mut self, now: Moment) {
-        self.guard.disturbed(now);
-        if let Some(Open {
-            step: Step::Decide { armed, .. },
-            ..
-        }) = &mut self.open
-        {
-            *armed = None;
-        }
     }
 }

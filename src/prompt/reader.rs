@@ -120,8 +120,8 @@ impl Reader {
         }
     }
 
-    /// A key that only looks around; gives whether it was one.
-    pub(super) fn look_around(&mut self, key: KeyEvent) -> bool {
+    /// A key that only looks around; any other does nothing.
+    pub(super) fn look_around(&mut self, key: KeyEvent) {
         let page = self.page.saturating_sub(1).max(1);
         match key.code {
             KeyCode::Up | KeyCode::Char('k') => self.scroll_to(self.top.saturating_sub(1)),
@@ -139,19 +139,17 @@ impl Reader {
                 let before = self.hit.unwrap_or(self.top);
                 return self.go_to(self.review.found_before(before));
             }
-            _ => return false,
+            _ => return,
         }
         self.hit = None;
-        true
     }
 
     /// Shows a row that was searched for.
-    fn go_to(&mut self, row: Option<usize>) -> bool {
+    fn go_to(&mut self, row: Option<usize>) {
         if let Some(row) = row {
             self.scroll_to(row);
             self.hit = Some(row);
         }
-        true
     }
 
     /// A key while the word to search for is written; gives whether it has ended that.
@@ -167,7 +165,8 @@ impl Reader {
                 let word = line.text();
                 self.search = None;
                 self.review.search(&word);
-                self.go_to(self.review.found_from(self.top))
+                self.go_to(self.review.found_from(self.top));
+                true
             }
             KeyCode::Esc => {
                 self.search = None;
