@@ -95,6 +95,12 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         ))?;
     }
     out.line("")?;
+    print_sessions(&mut out, &sessions)?;
+    out.flush()?;
+    Ok(Exit::Ok)
+}
+
+fn print_sessions(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
     if sessions.is_empty() {
         out.line("no sessions")?;
     } else {
@@ -109,9 +115,25 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         for line in output::table(&rows) {
             out.line(&line)?;
         }
+        for view in sessions {
+            if let Some(failure) = log_failure(view) {
+                out.line(&format!(
+                    "the review log of {} cannot be written: {}",
+                    visible(&view.name),
+                    visible(failure)
+                ))?;
+            }
+        }
     }
-    out.flush()?;
-    Ok(Exit::Ok)
+    Ok(())
+}
+
+/// Why the log of a session cannot be written, as its server says.
+fn log_failure(view: &SessionView) -> Option<&str> {
+    match &view.heartbeat {
+        HeartbeatView::Record(record, ..) => record.relay.as_ref()?.log_failure.as_deref(),
+        HeartbeatView::Absent | HeartbeatView::Bad(_) => None,
+    }
 }
 
 /// Whether somebody serves the session, in one word, as far as one look can tell.
@@ -188,6 +210,7 @@ fn session_json(view: &SessionView) -> Value {
             "mode": record.relay.as_ref().and_then(|relay| relay.mode.as_deref()),
             "agent": record.relay.as_ref().and_then(|relay| relay.agent.as_deref()),
             "queued": record.relay.as_ref().and_then(|relay| relay.queued),
+            "logFailure": log_failure(view),
         }),
     };
     json!({
