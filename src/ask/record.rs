@@ -56,6 +56,8 @@ fn abandoned(shared: &Shared, id: &RequestId, abandonment: &Abandonment) -> Entr
         Abandonment::NoParent { .. }
         | Abandonment::NoDirectories { .. }
         | Abandonment::NotWritten { .. }
+        | Abandonment::NoKey { .. }
+        | Abandonment::Refused { .. }
         | Abandonment::Withdrawn
         | Abandonment::TooManyHops { .. } => "permission_forwarding.error",
     };
@@ -80,6 +82,8 @@ fn abandoned(shared: &Shared, id: &RequestId, abandonment: &Abandonment) -> Entr
         | Abandonment::NoParent { .. }
         | Abandonment::NoDirectories { .. }
         | Abandonment::NotWritten { .. }
+        | Abandonment::NoKey { .. }
+        | Abandonment::Refused { .. }
         | Abandonment::Withdrawn
         | Abandonment::TooManyHops { .. } => {}
     }
