@@ -242,6 +242,7 @@ impl State {
         let question = Question {
             intent: request.access_intent.as_ref(),
             text,
+            payload: request.payload.as_ref(),
         };
         let judgement = self.policy.judge(&question, &self.grants);
         let id = request.id.clone();
