@@ -30,7 +30,7 @@ pub use state::{
 };
 pub use target::{Candidate, CandidateKind, NoParent, Target, resolve};
 
-use crate::audit::{Entry, ReviewLog};
+use crate::audit::{Ending, Entry, ReviewLog};
 use crate::clock;
 use crate::spool::{Spool, Watch};
 use crate::wire::{
@@ -136,9 +136,9 @@ impl Requester {
 /// An ask that could not even be addressed: there is no session, or no spool. It is recorded like any other.
 pub fn unaddressed(id: Option<&str>, abandonment: Abandonment, log: &ReviewLog) -> Answer {
     let request_id = submit::adopt_or_mint(id);
-    let entry = Entry::new("permission_forwarding.error")
+    let entry = Entry::ending(Ending::RequestFailed, &abandonment.decision().decided_by)
         .with("requestId", request_id.as_str())
-        .with("message", abandonment.reason());
+        .with("reason", abandonment.reason());
     // The denial says the same; a log that cannot be written does not change it.
     let _logged = log.append(clock::wall_ms(), &entry);
     Answer {

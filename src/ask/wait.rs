@@ -263,11 +263,9 @@ fn too_many_hops(shared: &Shared, ask: &Ask) -> Option<Abandonment> {
 }
 
 fn abandon(shared: &Shared, id: &RequestId, abandonment: Abandonment) -> Outcome {
-    let entry = Entry::new("permission_forwarding.error")
-        .with("requestId", id.as_str())
-        .with("message", abandonment.reason());
-    shared.record(&entry);
-    Outcome::Abandoned(abandonment)
+    let outcome = Outcome::Abandoned(abandonment);
+    shared.record(&record::ended(shared, id, &outcome));
+    outcome
 }
 
 /// What a watch on the request file sets.

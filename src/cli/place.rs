@@ -203,6 +203,7 @@ impl Loaded {
                 .filter_map(|(name, read)| layer(name, read.as_ref()))
                 .collect(),
             yolo: self.config.yolo_mode,
+            infrastructure: &self.config.pi_infrastructure_read_paths,
             home,
         };
         Ok(Policy::from_layers(&layers))

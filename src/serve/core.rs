@@ -12,7 +12,7 @@ use super::event::{Annotate, Answer, Care, Delivery, Effect, Event, FileClock, P
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
-use crate::audit::{AuditError, Entry, ReviewLog};
+use crate::audit::{self, AuditError, Entry, ReviewLog};
 use crate::clock::{self, Moment};
 use crate::presentation::broadcast::Broadcast;
 use crate::process;
@@ -444,9 +444,7 @@ impl Core {
         let settled = found.is_some_and(|found| self.is_own(&found, Digest::of(bytes)))
             && ForwardedPermissionRequest::from_json(bytes).is_ok();
         if settled {
-            self.record(&[
-                Entry::new("forwarded_permission.answered_before").with("requestId", id.as_str())
-            ]);
+            self.record(&[Entry::new(audit::Event::AnsweredBefore).with("requestId", id.as_str())]);
             if let Err(error) = self.inbox.remove_request(id) {
                 self.warn(&error);
             }
@@ -538,7 +536,7 @@ impl Core {
             return Delivery::AlreadyAnswered;
         }
         let reason = "this session did not write it";
-        self.record(&[Entry::new("forwarded_permission.response_refused")
+        self.record(&[Entry::new(audit::Event::ResponseRefused)
             .with("requestId", answer.id.as_str())
             .with("targetSessionId", self.session.as_str())
             .with("reason", reason)]);
@@ -629,5 +627,5 @@ impl Core {
 
 /// An entry about something that does not stop the session.
 pub(super) fn warning(message: &str) -> Entry {
-    Entry::new("permission_forwarding.warning").with("message", message)
+    Entry::new(audit::Event::Warning).with("message", message)
 }

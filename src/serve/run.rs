@@ -17,7 +17,7 @@ use super::event::{Event, FileClock, Relay, RelayOutcome};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
 use crate::ask::{Ask, Outcome, Requester, describe};
-use crate::audit::{Entry, ReviewLog};
+use crate::audit::{self, Entry, ReviewLog};
 use crate::clock::{self, Moment};
 use crate::policy::{self, Policy, SessionRules};
 use crate::presentation::broadcast::Broadcast;
@@ -282,7 +282,7 @@ impl Server {
         core.scan(now, Effort::Full);
         core.beat(now);
         core.heartbeat.sweep_dead(file_now);
-        let started = Entry::new("forwarded_permission.serving_started")
+        let started = Entry::new(audit::Event::ServingStarted)
             .with("sessionId", core.session.as_str())
             .with("mode", core.mode);
         core.record(&[started]);
@@ -296,7 +296,7 @@ impl Server {
             .annotating
             .unregistered()
             .iter()
-            .map(|name| Entry::new("annotator_chain_unregistered_link").with("name", name.as_str()))
+            .map(|name| Entry::new(audit::Event::AnnotatorUnregistered).with("name", name.as_str()))
             .collect();
         self.core().record(&entries);
     }
@@ -509,8 +509,8 @@ impl Server {
             watch.forget(&id);
         }
         let mut core = self.core();
-        let stopped = Entry::new("forwarded_permission.serving_stopped")
-            .with("sessionId", core.session.as_str());
+        let stopped =
+            Entry::new(audit::Event::ServingStopped).with("sessionId", core.session.as_str());
         core.record(&[stopped]);
         // One that fails must not keep the other from being tried.
         let withdrawn = core.heartbeat.withdraw();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::annotations::{Annotations, Urgency};
 use super::inbox::Fate;
-use super::{ENDED, Look, Pending, Stage, State, requester_gone};
-use crate::audit::Entry;
+use super::{ENDED, Look, Pending, SPOOL_LABEL, Stage, State, requester_gone, unanswered};
+use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
 use crate::serve::event::{Care, Effect};
@@ -20,6 +20,8 @@ use crate::wire::{
 pub(crate) const GROWING_GRACE: Duration = Duration::from_secs(2);
 /// What a request may be older than its own timeout before it expires.
 const EXPIRY_MARGIN: Duration = Duration::from_mins(1);
+/// What is recorded where a request is too old to be answered.
+pub(super) const EXPIRED: &str = "it is older than its requester waits";
 
 impl State {
     pub(super) fn listed(&mut self, candidates: Vec<Candidate>, effects: &mut Vec<Effect>) {
@@ -180,8 +182,7 @@ impl State {
         if age > limit {
             self.forget(&request.id, Outcome::Expired, effects);
             effects.push(Effect::Log(
-                Entry::new("forwarded_permission.request_expired")
-                    .with("requestId", request.id.as_str())
+                unanswered(Ending::RequestExpired, &request.id, EXPIRED)
                     .with("requesterSessionId", request.requester_session_id.as_str())
                     .with("ageMs", u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             ));
@@ -246,6 +247,7 @@ impl State {
         let question = Question {
             intent: request.access_intent.as_ref(),
             text,
+            payload: request.payload.as_ref(),
         };
         let judgement = self.policy.judge(&question, &self.grants);
         let id = request.id.clone();
@@ -262,17 +264,15 @@ impl State {
         match judgement.verdict {
             Verdict::Allow => {
                 self.end_opening(&id, "policy allows it by now", effects);
-                let entry = self
-                    .details("forwarded_permission.auto_approved", &request)
-                    .with_decider(&judgement.decided_by);
+                let entry = Entry::ending(Ending::AutoApproved, &judgement.decided_by);
+                let entry = self.details(entry, &request);
                 let decision = Decision::approved(judgement.decided_by);
                 self.settle(&request, decision, vec![entry], Care::Fast, effects);
             }
             Verdict::Deny => {
                 self.end_opening(&id, "policy denies it by now", effects);
-                let entry = self
-                    .details("forwarded_permission.auto_denied", &request)
-                    .with_decider(&judgement.decided_by);
+                let entry = Entry::ending(Ending::AutoDenied, &judgement.decided_by);
+                let entry = self.details(entry, &request);
                 let decision = Decision::denied(judgement.reason, judgement.decided_by);
                 self.settle(&request, decision, vec![entry], Care::Fast, effects);
             }
@@ -284,7 +284,7 @@ impl State {
             }
             Verdict::Ask => {
                 if look == Look::First {
-                    let prompted = self.details("forwarded_permission.prompted", &request);
+                    let prompted = self.details(Entry::new(Event::Prompted), &request);
                     effects.push(Effect::Log(
                         prompted.with_known("floor", judgement.asked_because),
                     ));
@@ -321,19 +321,24 @@ impl State {
         if let Some(id) = &candidate.id {
             self.forget(&id.clone(), Outcome::Error, effects);
         }
-        let mut entry = Entry::new("permission_forwarding.warning")
+        let warning = Entry::new(Event::Warning)
             .with("message", "a request cannot be used")
+            .with_known("requestId", candidate.id.as_ref().map(RequestId::as_str))
             .with("file", candidate.name.lossy())
             .with("reason", reason);
+        effects.push(Effect::Log(warning));
         let answer = candidate.id.as_ref().map(|id| {
             let decision = Decision::gate_error(format!("the request cannot be used: {reason}"));
-            entry = entry
-                .clone()
-                .with("requestId", id.as_str())
-                .with_decider(&decision.decided_by);
+            effects.push(Effect::Log(
+                Entry::ending(Ending::Denied, &decision.decided_by)
+                    .with("requestId", id.as_str())
+                    .with("source", SPOOL_LABEL)
+                    .with("targetSessionId", self.setup.session.as_str())
+                    .with("resolution", decision.state.name())
+                    .with_opt("denialReason", decision.denial_reason.clone()),
+            ));
             decision
         });
-        effects.push(Effect::Log(entry));
         effects.push(Effect::SetAside {
             candidate,
             digest,
