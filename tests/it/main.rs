@@ -22,6 +22,7 @@ mod flow_liveness;
 mod flow_queue;
 mod flow_races;
 mod flow_routes;
+mod flow_seal;
 mod flow_serving;
 mod hostile_crash;
 mod hostile_inbox;
