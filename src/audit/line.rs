@@ -276,7 +276,7 @@ mod tests {
         let Value::Object(details) = details else {
             panic!("details are an object")
         };
-        let mut out = body(AT, &Entry::new("x.y").with_facts(details), max_units).unwrap();
+        let mut out = body(AT, &Entry::test("x.y").with_facts(details), max_units).unwrap();
         out.extend_from_slice(b"}\n");
         String::from_utf8(out).unwrap()
     }
@@ -429,10 +429,10 @@ mod tests {
         assert_eq!(details_of(fits.clone(), 1000), fits);
         assert_eq!(
             details_of(
-                json!({"decidedBy": {"reason": "abcdef"}, "list": ["abcdef"]}),
+                json!({"nested": {"reason": "abcdef"}, "list": ["abcdef"]}),
                 3
             ),
-            json!({"decidedBy": {"reason": "abc…"}, "list": ["abc…"]})
+            json!({"nested": {"reason": "abc…"}, "list": ["abc…"]})
         );
         assert_eq!(details_of(json!({"a": "😀😀😀"}), 3)["a_cut"]["tail"], "😀");
         // A detail that has the name already stays what it is.

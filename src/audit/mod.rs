@@ -14,6 +14,7 @@
 
 mod chain;
 mod entry;
+mod event;
 mod family;
 mod held;
 mod line;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 
 pub use self::log::{Options, ReviewLog};
 pub use entry::Entry;
+pub use event::{Ending, Event};
 pub use held::Unwritten;
 pub use reader::{Entries, Record, read_entries};
 

@@ -27,7 +27,7 @@ use super::held::{Failure, Held, Unwritten};
 use super::lock::{self, Taking};
 use super::log::Options;
 use super::rotation::{self, Previous};
-use super::{AuditError, Entry, line, place};
+use super::{AuditError, Entry, Event, line, place};
 
 /// How often a log is opened again within one append: each time somebody else has rotated it meanwhile.
 const OPENINGS: usize = 64;
@@ -449,7 +449,7 @@ impl State {
             Tail::Nothing => {
                 if let Some(previous) = Previous::of(&writer.path)? {
                     lines.link = previous.hash;
-                    let entry = Entry::new("review_log.rotated")
+                    let entry = Entry::new(Event::Rotated)
                         .with("previous", previous.name)
                         .with_known("unreadable", previous.unreadable);
                     lines.add(&writer.body(at_ms, &entry)?);
@@ -467,7 +467,7 @@ impl State {
                 };
                 lines.out.push(b'\n');
                 lines.link = Some(hash);
-                let entry = Entry::new("review_log.torn_tail")
+                let entry = Entry::new(Event::TornTail)
                     .with("atByte", start)
                     .with("bytes", bytes)
                     .with_opt("after", after.map(|hash| hash.to_hex().to_string()));
@@ -475,7 +475,7 @@ impl State {
             }
         }
         if let Some(Changed { known, how }) = &self.changed {
-            let entry = Entry::new("review_log.changed")
+            let entry = Entry::new(Event::Changed)
                 .with("atByte", known.start)
                 .with("expected", known.hash.to_hex().to_string())
                 .with("how", *how);
@@ -483,11 +483,11 @@ impl State {
         }
         lines.add_all(&self.held.bodies);
         if self.held.lost > 0 {
-            let entry = Entry::new("review_log.lost").with("entries", self.held.lost);
+            let entry = Entry::new(Event::Lost).with("entries", self.held.lost);
             lines.add(&writer.body(at_ms, &entry)?);
         }
         if let Some(failure) = &self.failure {
-            let entry = Entry::new("review_log.recovered")
+            let entry = Entry::new(Event::Recovered)
                 .with("since", line::timestamp(failure.since_ms))
                 .with("reason", failure.text.as_str());
             lines.add(&writer.body(at_ms, &entry)?);
@@ -495,8 +495,7 @@ impl State {
         if let Some(unrotated) = &self.unrotated
             && !unrotated.is_recorded
         {
-            let entry =
-                Entry::new("review_log.not_rotated").with("reason", unrotated.text.as_str());
+            let entry = Entry::new(Event::NotRotated).with("reason", unrotated.text.as_str());
             lines.add(&writer.body(at_ms, &entry)?);
         }
         lines.add_all(bodies);

@@ -125,13 +125,13 @@ fn records_are_appended_and_read_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = log_in(directory.path());
     let log = open(&path);
-    log.append(0, &Entry::new("one").with("requestId", "r"))
+    log.append(0, &Entry::test("one").with("requestId", "r"))
         .unwrap();
-    log.append_all(1, &[Entry::new("two"), Entry::new("three")])
+    log.append_all(1, &[Entry::test("two"), Entry::test("three")])
         .unwrap();
     log.append_all(1, &[]).unwrap();
-    open(&path).append(2, &Entry::new("four")).unwrap();
-    log.append_durably(3, &[Entry::new("five")], Unwritten::Refused)
+    open(&path).append(2, &Entry::test("four")).unwrap();
+    log.append_durably(3, &[Entry::test("five")], Unwritten::Refused)
         .unwrap();
     assert_eq!(events(&path), ["one", "two", "three", "four", "five"]);
     assert_eq!(whole_chain(&path).len(), 5);
@@ -143,8 +143,8 @@ fn records_are_appended_and_read_back() {
 #[test]
 fn a_disabled_log_takes_everything_and_keeps_nothing() {
     let log = ReviewLog::disabled();
-    log.append(0, &Entry::new("one")).unwrap();
-    log.append_durably(0, &[Entry::new("one")], Unwritten::Refused)
+    log.append(0, &Entry::test("one")).unwrap();
+    log.append_durably(0, &[Entry::test("one")], Unwritten::Refused)
         .unwrap();
     assert!(!log.is_enabled());
     assert_eq!(log.path(), None);
@@ -155,7 +155,7 @@ fn lines_of_before_the_chain_are_what_it_begins_with() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
     fs::write(&path, "{\"event\":\"first\"}\n{\"event\":\"second\"}\n").unwrap();
-    open(&path).append(0, &Entry::new("third")).unwrap();
+    open(&path).append(0, &Entry::test("third")).unwrap();
     assert_eq!(events(&path), ["first", "second", "third"]);
     let chained = whole_chain(&path);
     assert_eq!(chained[0]["chain"], hash_of(br#"{"event":"second"}"#));
@@ -167,8 +167,8 @@ fn audit_1_a_torn_tail_costs_itself_only() {
     let path = directory.path().join("review.jsonl");
     fs::write(&path, "{\"event\":\"first\"}\n{\"ts\":1,\"ev").unwrap();
     let log = open(&path);
-    log.append(5, &Entry::new("good")).unwrap();
-    log.append(5, &Entry::new("better")).unwrap();
+    log.append(5, &Entry::test("good")).unwrap();
+    log.append(5, &Entry::test("better")).unwrap();
     assert_eq!(
         events(&path),
         ["first", "torn 2 11", TORN_TAIL, "good", "better"]
@@ -178,7 +178,7 @@ fn audit_1_a_torn_tail_costs_itself_only() {
     assert_eq!(torn["bytes"], 11);
     assert_eq!(torn["after"], hash_of(br#"{"event":"first"}"#));
     // It is recorded once.
-    open(&path).append(6, &Entry::new("last")).unwrap();
+    open(&path).append(6, &Entry::test("last")).unwrap();
     assert_eq!(events(&path).len(), 6);
 }
 
@@ -191,14 +191,14 @@ proptest! {
         let text = "x".repeat(60);
         let log = open(&path);
         for n in 0..4 {
-            log.append(0, &Entry::new("e").with("n", n).with("text", text.as_str())).unwrap();
+            log.append(0, &Entry::test("e").with("n", n).with("text", text.as_str())).unwrap();
         }
         drop(log);
         let file = File::options().write(true).open(&path).unwrap();
         let cut = cut.min(file.metadata().unwrap().len());
         file.set_len(cut).unwrap();
         let left = fs::read(&path).unwrap();
-        open(&path).append(1, &Entry::new("next")).unwrap();
+        open(&path).append(1, &Entry::test("next")).unwrap();
         let entries = whole_chain(&path);
         let is_torn = left.last().is_some_and(|byte| *byte != b'\n');
         let torn: Vec<&Value> = entries.iter().filter(|entry| entry["event"] == TORN_TAIL).collect();
@@ -258,7 +258,7 @@ fn audit_2_records_of_several_writers_are_never_mixed() {
                 start.wait();
                 for record in 0..RECORDS {
                     let text = "x".repeat(3000 + (writer * 7919 + record * 104_729) % 6000);
-                    let entry = Entry::new("e")
+                    let entry = Entry::test("e")
                         .with("writer", writer)
                         .with("record", record)
                         .with("text", text);
@@ -289,9 +289,9 @@ fn a_log_that_is_large_goes_on_in_a_new_file() {
     let log = open_small(&path, 1000);
     let other = open_small(&path, 1000);
     for n in 0..10 {
-        log.append(n, &Entry::new("e").with("text", "x".repeat(300)))
+        log.append(n, &Entry::test("e").with("text", "x".repeat(300)))
             .unwrap();
-        other.append(n, &Entry::new("o")).unwrap();
+        other.append(n, &Entry::test("o")).unwrap();
     }
     let rotated = family::list(&path).unwrap();
     let numbers: Vec<u64> = rotated.iter().map(|rotated| rotated.number).collect();
@@ -323,7 +323,7 @@ fn a_line_that_is_longer_than_a_file_should_be_stands_in_one_of_its_own() {
     let path = directory.path().join("review.jsonl");
     let log = open_small(&path, 1000);
     for _ in 0..3 {
-        let entry = Entry::new("e").with("texts", vec!["x".repeat(900); 4]);
+        let entry = Entry::test("e").with("texts", vec!["x".repeat(900); 4]);
         log.append(0, &entry).unwrap();
     }
     assert_eq!(family::list(&path).unwrap().len(), 2);
@@ -335,14 +335,16 @@ fn a_log_that_is_old_goes_on_in_a_new_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
     let log = open(&path);
-    log.append(0, &Entry::new("first")).unwrap();
+    log.append(0, &Entry::test("first")).unwrap();
     // A clock that was set back makes nothing old.
-    log.append(-90 * DAY_MS, &Entry::new("before")).unwrap();
-    log.append(30 * DAY_MS - 1, &Entry::new("young")).unwrap();
+    log.append(-90 * DAY_MS, &Entry::test("before")).unwrap();
+    log.append(30 * DAY_MS - 1, &Entry::test("young")).unwrap();
     assert_eq!(family::list(&path).unwrap().len(), 0);
-    open(&path).append(30 * DAY_MS, &Entry::new("old")).unwrap();
+    open(&path)
+        .append(30 * DAY_MS, &Entry::test("old"))
+        .unwrap();
     assert_eq!(family::list(&path).unwrap().len(), 1);
-    log.append(30 * DAY_MS, &Entry::new("last")).unwrap();
+    log.append(30 * DAY_MS, &Entry::test("last")).unwrap();
     assert_eq!(events(&path), ["review_log.rotated", "old", "last"]);
     assert_eq!(whole_chain(&path).len(), 6);
 
@@ -352,7 +354,7 @@ fn a_log_that_is_old_goes_on_in_a_new_file() {
         ..Options::default()
     };
     let log = ReviewLog::open(&path, never).unwrap();
-    log.append(9000 * DAY_MS, &Entry::new("ages later"))
+    log.append(9000 * DAY_MS, &Entry::test("ages later"))
         .unwrap();
     assert_eq!(family::list(&path).unwrap().len(), 1);
 }
@@ -364,11 +366,11 @@ fn a_log_that_cannot_be_rotated_is_written_on_and_says_so_once() {
     // No number comes behind this one that is still a name of the family.
     let last = family::rotated(&path, 999_999_999_999_999_999).path;
     let log = open_small(&path, 500);
-    log.append(0, &Entry::new("first")).unwrap();
+    log.append(0, &Entry::test("first")).unwrap();
     fs::write(&last, "").unwrap();
     assert!(family::newest(&path).unwrap().is_some());
     for n in 0..4 {
-        log.append(n * 50_000, &Entry::new("e").with("text", "x".repeat(300)))
+        log.append(n * 50_000, &Entry::test("e").with("text", "x".repeat(300)))
             .unwrap();
     }
     let entries = whole_chain(&path);
@@ -377,7 +379,7 @@ fn a_log_that_cannot_be_rotated_is_written_on_and_says_so_once() {
         ["first", "review_log.not_rotated", "e", "e", "e", "e"]
     );
     fs::remove_file(&last).unwrap();
-    log.append(300_000, &Entry::new("e")).unwrap();
+    log.append(300_000, &Entry::test("e")).unwrap();
     assert_eq!(family::list(&path).unwrap().len(), 1);
     assert_eq!(whole_chain(&path).len(), 8);
 }
@@ -386,14 +388,14 @@ fn a_log_that_cannot_be_rotated_is_written_on_and_says_so_once() {
 fn a_crash_between_two_steps_of_a_rotation_is_made_up_for_by_the_next_writer() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
-    open(&path).append(0, &Entry::new("first")).unwrap();
+    open(&path).append(0, &Entry::test("first")).unwrap();
     // Renamed away, and nothing more.
     fs::rename(&path, family::rotated(&path, 1).path).unwrap();
-    open(&path).append(0, &Entry::new("second")).unwrap();
+    open(&path).append(0, &Entry::test("second")).unwrap();
     // Renamed away, and the new file is empty.
     fs::rename(&path, family::rotated(&path, 2).path).unwrap();
     fs::write(&path, "").unwrap();
-    open(&path).append(0, &Entry::new("third")).unwrap();
+    open(&path).append(0, &Entry::test("third")).unwrap();
     let entries = whole_chain(&path);
     assert_eq!(
         names_of(&entries),
@@ -413,7 +415,7 @@ fn a_stranger_among_the_rotated_files_breaks_the_chain_and_stops_no_log() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
     symlink("/etc/hostname", family::rotated(&path, 7).path).unwrap();
-    open(&path).append(0, &Entry::new("first")).unwrap();
+    open(&path).append(0, &Entry::test("first")).unwrap();
     let first = &whole_chain_of_current(&path)[0];
     assert_eq!(first["event"], "review_log.rotated");
     assert_eq!(first["chain"], Value::Null);
@@ -434,16 +436,16 @@ fn what_is_cut_off_or_edited_behind_our_back_is_recorded_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
     let log = open(&path);
-    log.append(0, &Entry::new("first")).unwrap();
+    log.append(0, &Entry::test("first")).unwrap();
     let kept = fs::read(&path).unwrap();
-    log.append(0, &Entry::new("forwarded_permission.denied"))
+    log.append(0, &Entry::test("forwarded_permission.denied"))
         .unwrap();
     let last = lines(&path).pop().unwrap();
 
     // A line is cut off: what is left is a log that no chain can object to.
     fs::write(&path, &kept).unwrap();
-    log.append(1, &Entry::new("next")).unwrap();
-    log.append(1, &Entry::new("after")).unwrap();
+    log.append(1, &Entry::test("next")).unwrap();
+    log.append(1, &Entry::test("after")).unwrap();
     let entries = whole_chain(&path);
     assert_eq!(
         names_of(&entries),
@@ -456,21 +458,21 @@ fn what_is_cut_off_or_edited_behind_our_back_is_recorded_once() {
     // The last line is replaced by a longer one.
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"after\"", "\"afterwards\"")).unwrap();
-    log.append(2, &Entry::new("next")).unwrap();
+    log.append(2, &Entry::test("next")).unwrap();
     let entries = whole_chain(&path);
     assert_eq!(entries[4]["event"], "review_log.changed");
     assert_eq!(entries[4]["how"], "edited");
 
     // The whole log goes, and another lies in its place.
     fs::remove_file(&path).unwrap();
-    log.append(3, &Entry::new("next")).unwrap();
+    log.append(3, &Entry::test("next")).unwrap();
     let entries = whole_chain(&path);
     assert_eq!(names_of(&entries), ["review_log.changed", "next"]);
     assert_eq!(entries[0]["how"], "gone");
 
     // What another writer adds is no change.
-    open(&path).append(4, &Entry::new("other")).unwrap();
-    log.append(5, &Entry::new("next")).unwrap();
+    open(&path).append(4, &Entry::test("other")).unwrap();
+    log.append(5, &Entry::test("next")).unwrap();
     assert_eq!(whole_chain(&path).len(), 4);
 }
 
@@ -479,13 +481,13 @@ fn an_edit_of_a_file_that_another_process_rotated_away_is_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
     let log = open(&path);
-    log.append(0, &Entry::new("first")).unwrap();
+    log.append(0, &Entry::test("first")).unwrap();
     let rotating = open_small(&path, 100);
-    rotating.append(0, &Entry::new("second")).unwrap();
+    rotating.append(0, &Entry::test("second")).unwrap();
     let away = family::rotated(&path, 1).path;
     let text = fs::read_to_string(&away).unwrap();
     fs::write(&away, text.replace("first", "other")).unwrap();
-    log.append(1, &Entry::new("third")).unwrap();
+    log.append(1, &Entry::test("third")).unwrap();
     let current = whole_chain_of_current(&path);
     assert_eq!(
         names_of(&current),
@@ -503,21 +505,21 @@ fn a_held_lock_costs_one_wait_and_no_decision() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
     let log = open(&path);
-    log.append(0, &Entry::new("first")).unwrap();
+    log.append(0, &Entry::test("first")).unwrap();
     let lock = hold(&path);
     for n in 0..20 {
-        let refused = log.append(1, &Entry::new("refused").with("n", n));
+        let refused = log.append(1, &Entry::test("refused").with("n", n));
         assert!(
             matches!(refused, Err(AuditError::Busy { .. })),
             "{refused:?}"
         );
-        let held = log.append_or_hold(2, &[Entry::new("held").with("n", n)]);
+        let held = log.append_or_hold(2, &[Entry::test("held").with("n", n)]);
         assert!(matches!(held, Err(AuditError::Busy { .. })), "{held:?}");
     }
     assert!(log.failure().unwrap().contains("locked by another process"));
     assert_eq!(events(&path), ["first"]);
     drop(lock);
-    log.append(3, &Entry::new("next")).unwrap();
+    log.append(3, &Entry::test("next")).unwrap();
     assert_eq!(log.failure(), None);
     let entries = whole_chain(&path);
     assert_eq!(entries.len(), 23);
@@ -533,10 +535,10 @@ fn what_is_held_is_bounded_and_what_is_lost_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
     let log = open(&path);
-    log.append(0, &Entry::new("first")).unwrap();
+    log.append(0, &Entry::test("first")).unwrap();
     let lock = hold(&path);
     for n in 0..1500 {
-        let entry = Entry::new("e").with("n", n).with("text", "x".repeat(900));
+        let entry = Entry::test("e").with("n", n).with("text", "x".repeat(900));
         assert!(log.append_or_hold(0, &[entry]).is_err());
     }
     drop(lock);
@@ -558,7 +560,7 @@ fn what_is_held_is_written_at_the_end_at_the_latest() {
     let path = directory.path().join("review.jsonl");
     let log = open(&path);
     let lock = hold(&path);
-    assert!(log.append_or_hold(7, &[Entry::new("held")]).is_err());
+    assert!(log.append_or_hold(7, &[Entry::test("held")]).is_err());
     drop(lock);
     drop(log);
     assert_eq!(events(&path), ["held", "review_log.recovered"]);
@@ -573,8 +575,8 @@ fn a_log_that_could_not_be_opened_is_tried_again() {
     let error = ReviewLog::open(&path, Options::default()).unwrap_err();
     let log = ReviewLog::unopened(&path, Options::default(), 1, &error);
     assert!(log.failure().is_some());
-    assert!(log.append_or_hold(2, &[Entry::new("held")]).is_err());
-    assert!(log.append(2, &Entry::new("refused")).is_err());
+    assert!(log.append_or_hold(2, &[Entry::test("held")]).is_err());
+    assert!(log.append(2, &Entry::test("refused")).is_err());
     fs::remove_file(&blocked).unwrap();
     log.catch_up(3).unwrap();
     assert_eq!(events(&path), ["held", "review_log.recovered"]);
@@ -589,16 +591,16 @@ fn fsobj_8_modes_hold_under_any_umask() {
     let before = rustix::process::umask(Mode::empty());
     let log = ReviewLog::open(&path, Options::default());
     rustix::process::umask(before);
-    log.unwrap().append(0, &Entry::new("one")).unwrap();
+    log.unwrap().append(0, &Entry::test("one")).unwrap();
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(&directory.path().join("a/b")), 0o700);
     assert_eq!(mode(&directory.path().join("a")), 0o700);
     // What was open to others is not any more.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
-    open(&path).append(0, &Entry::new("two")).unwrap();
+    open(&path).append(0, &Entry::test("two")).unwrap();
     assert_eq!(mode(&path), 0o600);
     open_small(&path, 100)
-        .append(0, &Entry::new("three"))
+        .append(0, &Entry::test("three"))
         .unwrap();
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(&family::rotated(&path, 1).path), 0o600);
@@ -633,18 +635,18 @@ fn a_link_that_takes_the_place_of_the_log_is_not_written_through() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("review.jsonl");
     let log = open(&path);
-    log.append(0, &Entry::new("first")).unwrap();
+    log.append(0, &Entry::test("first")).unwrap();
     let elsewhere = directory.path().join("elsewhere");
     fs::rename(&path, &elsewhere).unwrap();
     symlink(&elsewhere, &path).unwrap();
-    let refused = log.append(1, &Entry::new("second"));
+    let refused = log.append(1, &Entry::test("second"));
     assert!(
         matches!(refused, Err(AuditError::Refused { .. })),
         "{refused:?}"
     );
     assert_eq!(events(&elsewhere), ["first"]);
     fs::remove_file(&path).unwrap();
-    log.append(2, &Entry::new("third")).unwrap();
+    log.append(2, &Entry::test("third")).unwrap();
     assert_eq!(
         events(&path),
         ["review_log.changed", "review_log.recovered", "third"]
@@ -657,7 +659,7 @@ fn a_log_without_a_usable_end_is_an_error_and_no_wait() {
     let path = directory.path().join("review.jsonl");
     File::create(&path).unwrap().set_len(1 << 40).unwrap();
     let log = open(&path);
-    let refused = log.append(0, &Entry::new("first"));
+    let refused = log.append(0, &Entry::test("first"));
     assert!(
         matches!(refused, Err(AuditError::Read { .. })),
         "{refused:?}"
