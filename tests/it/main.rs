@@ -26,6 +26,7 @@ mod flow_seal;
 mod flow_serving;
 mod hostile_crash;
 mod hostile_inbox;
+mod hostile_log;
 mod hostile_machine;
 mod hostile_outbox;
 mod policy_fixtures;
