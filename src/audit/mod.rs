@@ -13,6 +13,7 @@
 //! and digest of the whole; a record that did not get written is an error, never silence.
 
 mod entry;
+mod event;
 mod line;
 mod log;
 mod reader;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 
 pub use self::log::{Options, ReviewLog};
 pub use entry::Entry;
+pub use event::{Ending, Event};
 pub use reader::{Entries, Record, read_entries};
 
 /// What went wrong with the review log.
