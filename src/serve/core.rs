@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Broadcasts;
-use super::event::{Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
+use super::event::{
+    Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, Shown,
+};
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
@@ -141,6 +143,9 @@ impl Core {
             PersonEvent::Close(id) => self.dispatch(now, Event::CloseReview(id)),
             PersonEvent::Denied { id, digest, by } => {
                 self.dispatch_first(now, Event::Denied { id, digest, by });
+            }
+            PersonEvent::Unshowable { id, digest, cause } => {
+                self.dispatch_first(now, Event::Unshowable { id, digest, cause });
             }
             PersonEvent::Gone => self.dispatch(now, Event::PersonGone),
             PersonEvent::Leave => self.leave(),
@@ -386,11 +391,7 @@ impl Core {
                     self.dispatch(clock::now(), Event::Stuck(candidate));
                 }
             }
-            Effect::Show(shown) => {
-                if let Some(prompter) = &mut self.prompter {
-                    prompter.show(*shown);
-                }
-            }
+            Effect::Show(shown) => self.show(*shown),
             Effect::Withdraw { id, why } => {
                 if let Some(prompter) = &mut self.prompter {
                     prompter.withdraw(&id, &why);
@@ -406,6 +407,21 @@ impl Core {
             Effect::Annotate(annotate) => self.errands.push(Errand::Annotate(annotate)),
             Effect::CancelAnnotating(id) => self.errands.push(Errand::CancelAnnotating(id)),
             Effect::Finished => self.finished = true,
+        }
+    }
+
+    fn show(&mut self, shown: Shown) {
+        let Some(prompter) = &mut self.prompter else {
+            return;
+        };
+        let (id, digest) = (shown.request.id.clone(), shown.digest);
+        let done = process::caught(|| {
+            #[cfg(debug_assertions)]
+            crate::spool::fault::strike("shown", id.as_str());
+            prompter.show(shown);
+        });
+        if let Err(cause) = done {
+            self.dispatch_first(clock::now(), Event::Unshowable { id, digest, cause });
         }
     }
 

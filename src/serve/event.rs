@@ -49,6 +49,15 @@ pub enum Event {
         /// Who denied it.
         by: Answerer,
     },
+    /// Showing an ask with this digest failed.
+    Unshowable {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what should have been shown.
+        digest: Digest,
+        /// What happened.
+        cause: String,
+    },
     /// The person is gone: nobody can be asked here any more.
     PersonGone,
     /// The parent session answered an ask that was passed on to it with these bytes, or nobody did.

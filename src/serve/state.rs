@@ -291,6 +291,9 @@ impl State {
             Event::Review(id) => self.review(&id, &mut effects),
             Event::CloseReview(id) => self.close_review(&id, &mut effects),
             Event::Denied { id, digest, by } => self.deny_listed(&id, digest, by, &mut effects),
+            Event::Unshowable { id, digest, cause } => {
+                self.unshowable(&id, digest, &cause, &mut effects);
+            }
             Event::PersonGone => self.person_gone(&mut effects),
             Event::Relayed(id, digest, outcome) => {
                 self.relayed(now, &id, digest, outcome, &mut effects);

@@ -9,6 +9,7 @@ use super::{ENDED, Look, Pending, SPOOL_LABEL, Stage, State, requester_gone, una
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
+use crate::process;
 use crate::serve::event::{Care, Effect};
 use crate::serve::listing::Outcome;
 use crate::spool::{Candidate, FileRead, FileStamp, Refusal, RequesterLife};
@@ -104,7 +105,14 @@ impl State {
             }
             FileRead::Content { bytes, stamp } => (bytes, stamp),
         };
-        let request = match ForwardedPermissionRequest::from_json(&bytes) {
+        let read = process::caught(|| ForwardedPermissionRequest::from_json(&bytes));
+        let read = match read {
+            Ok(read) => read,
+            Err(cause) => {
+                return self.set_aside(candidate, &format!("reading it failed: {cause}"), effects);
+            }
+        };
+        let request = match read {
             Ok(request) => request,
             // A writer that does not rename may not be done yet.
             Err(unusable @ Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty)) => {
@@ -244,8 +252,21 @@ impl State {
             text,
             payload: request.payload.as_ref(),
         };
-        let judgement = self.policy.judge(&question, &self.grants);
         let id = request.id.clone();
+        let judged = process::caught(|| {
+            #[cfg(debug_assertions)]
+            crate::spool::fault::strike("judged", id.as_str());
+            self.policy.judge(&question, &self.grants)
+        });
+        let judgement = match judged {
+            Ok(judgement) => judgement,
+            Err(cause) => {
+                self.end_opening(&id, "it cannot be judged", effects);
+                self.queue.remove(&request.requester_session_id, &id);
+                let decision = Decision::gate_error(format!("judging it failed: {cause}"));
+                return self.decide(&request, decision, Vec::new(), Care::Fast, effects);
+            }
+        };
         let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
         if let Some(Fate::Denied(by)) = fate {
             return self.deny_unopened(&request, by, effects);

@@ -172,6 +172,31 @@ impl State {
         self.decide(&request, decision, vec![entry], Care::Person, effects);
     }
 
+    /// An ask that cannot be shown is answered: another attempt would fail as well.
+    pub(super) fn unshowable(
+        &mut self,
+        id: &RequestId,
+        digest: Digest,
+        cause: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
+        };
+        if ask.digest != digest || !matches!(ask.stage, Stage::Shown(_)) {
+            return;
+        }
+        let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
+            return;
+        };
+        effects.push(Effect::Withdraw {
+            id: id.clone(),
+            why: "it cannot be shown".to_owned(),
+        });
+        let decision = Decision::gate_error(format!("showing it failed: {cause}"));
+        self.decide(&request, decision, Vec::new(), Care::Fast, effects);
+    }
+
     /// What is recorded of a person's decision.
     pub(super) fn choice_entry(request: &ForwardedPermissionRequest, decision: &Decision) -> Entry {
         let ending = if decision.is_approved() {
