@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::Broadcasts;
 use super::event::{
     Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, Shown,
+    UNRECORDED,
 };
 use super::state::State;
 use super::wake::{Closed, Woken};
@@ -465,7 +466,7 @@ impl Core {
                 RequesterLife::Gone if self.state.is_held(&answer.id) => {
                     return Delivery::RequesterGone;
                 }
-                RequesterLife::RequestGone => return Delivery::Unclaimed,
+                RequesterLife::RequestGone => return Delivery::Withdrawn,
                 RequesterLife::Gone | RequesterLife::Waiting | RequesterLife::Unknown => {}
             }
             match self.inbox.is_unchanged(&answer.id, answer.stamp) {
@@ -474,18 +475,16 @@ impl Core {
                 // Touched, or put there anew: what counts is whether the same bytes are asked.
                 Ok(Unchanged::Changed) => match self.stamp_of_same_bytes(&answer) {
                     Some(stamp) => answer.stamp = stamp,
-                    None => return Delivery::RequestChanged,
+                    None => return Delivery::Swapped,
                 },
-                Ok(Unchanged::Gone) => return Delivery::Unclaimed,
+                Ok(Unchanged::Gone) => return Delivery::Withdrawn,
             }
         }
         let counts = self.record(&answer.entries) || !self.require_audit;
         #[cfg(debug_assertions)]
         crate::spool::fault::at("recorded");
         if !counts {
-            answer.decision = Decision::unavailable(
-                "the decision could not be recorded, and this session decides nothing unrecorded",
-            );
+            answer.decision = Decision::unavailable(UNRECORDED);
         }
         let response = self.response(&answer);
         let Ok(bytes) = response.to_json() else {

@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::annotations::{Annotations, Urgency};
 use super::inbox::Fate;
-use super::{ENDED, Look, Pending, SPOOL_LABEL, Stage, State, requester_gone, unanswered};
+use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
@@ -168,11 +170,11 @@ impl State {
         let relay = request.relay.as_ref();
         let held = relay.is_some_and(|relay| relay.held);
         if held && life == RequesterLife::Gone {
+            let entry = self.unanswered(Ending::RequesterGone, &request.id, GONE);
+            effects.push(Effect::Log(
+                entry.with("requesterSessionId", request.requester_session_id.as_str()),
+            ));
             self.forget(&request.id, Outcome::Cancelled, effects);
-            effects.push(Effect::Log(requester_gone(
-                &request.id,
-                &request.requester_session_id,
-            )));
             effects.push(Effect::Remove(request.id));
             return;
         }
@@ -184,12 +186,13 @@ impl State {
         });
         let age = self.files.age(now, stamp);
         if age > limit {
-            self.forget(&request.id, Outcome::Expired, effects);
+            let entry = self.unanswered(Ending::RequestExpired, &request.id, EXPIRED);
             effects.push(Effect::Log(
-                unanswered(Ending::RequestExpired, &request.id, EXPIRED)
+                entry
                     .with("requesterSessionId", request.requester_session_id.as_str())
                     .with("ageMs", u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             ));
+            self.forget(&request.id, Outcome::Expired, effects);
             let reason = format!("it expired: {}s old", age.as_secs());
             effects.push(Effect::SetAside {
                 candidate,
@@ -211,6 +214,8 @@ impl State {
             }
             // Other bytes under a known id: what was waiting is not what is asked.
             Some(_) => {
+                let entry = self.unanswered(Ending::RequestChanged, &id, CHANGED);
+                effects.push(Effect::Log(entry));
                 self.forget(&id, Outcome::Cancelled, effects);
                 Look::First
             }
@@ -227,6 +232,7 @@ impl State {
                     expires_at: now.after(limit.saturating_sub(age)),
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
                     stage: Stage::Queued,
+                    noted: false,
                     annotations: Annotations::Unasked,
                     unannotated: false,
                 },
@@ -264,7 +270,7 @@ impl State {
                 self.end_opening(&id, "it cannot be judged", effects);
                 self.queue.remove(&request.requester_session_id, &id);
                 let decision = Decision::gate_error(format!("judging it failed: {cause}"));
-                return self.decide(&request, decision, Vec::new(), Care::Fast, effects);
+                return self.decide(&request, decision, Care::Fast, effects);
             }
         };
         let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
@@ -349,7 +355,9 @@ impl State {
                     .with("source", SPOOL_LABEL)
                     .with("targetSessionId", self.setup.session.as_str())
                     .with("resolution", decision.state.name())
-                    .with_opt("denialReason", decision.denial_reason.clone()),
+                    .with_opt("denialReason", decision.denial_reason.clone())
+                    // Nothing that could be read was decided.
+                    .with("requestDigest", Value::Null),
             ));
             decision
         });
