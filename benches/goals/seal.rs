@@ -15,6 +15,8 @@ use super::{in_turn, place::Place};
 /// How often each is done in a measurement.
 const TIMES: u32 = 2_000;
 
+type Work<'a> = &'a dyn Fn();
+
 fn response() -> ForwardedPermissionResponse {
     ForwardedPermissionResponse {
         state: DecisionState::Approved,
@@ -49,7 +51,7 @@ pub(crate) fn seal(_place: &Place) {
     let plain = response.to_json().unwrap();
     let sealed = response.to_sealed_json(&key).unwrap();
     let read = |bytes: &[u8]| ForwardedPermissionResponse::from_json(black_box(bytes)).unwrap();
-    let rows: [(&'static str, &dyn Fn(), &dyn Fn()); 2] = [
+    let rows: [(&'static str, Work<'_>, Work<'_>); 2] = [
         (
             "an answer sealed and written, against one that is written",
             &|| drop(black_box(response.to_json().unwrap())),

@@ -119,8 +119,7 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             return Enter::Children;
         }
         if node.kind() == "variable_assignment" {
-            self.reader
-                .hear(|| phrases::assignment(self.script, node));
+            self.reader.hear(|| phrases::assignment(self.script, node));
         }
         let is_word = !ONE_WORD.contains(&node.kind()) || is_in_one_piece(&self.script.text, node);
         let assigns = node.kind() != "variable_assignment" || self.has_a_name(node);
