@@ -86,12 +86,21 @@ pub(super) const TOOLS: &[Tool] = &[
         ..PLAIN
     },
     Tool {
-        names: &["sshpass", "mongo", "mongosh", "mongodump", "mongorestore", "rabbitmqadmin"],
+        names: &[
+            "sshpass",
+            "mongo",
+            "mongosh",
+            "mongodump",
+            "mongorestore",
+            "rabbitmqadmin",
+        ],
         letters: &[('p', Shape::Whole)],
         ..PLAIN
     },
     Tool {
-        names: &["docker", "podman", "buildah", "skopeo", "nerdctl", "helm", "az", "oc"],
+        names: &[
+            "docker", "podman", "buildah", "skopeo", "nerdctl", "helm", "az", "oc",
+        ],
         letters: &[('p', Shape::Whole)],
         only_with: Some("login"),
         ..PLAIN
@@ -102,7 +111,14 @@ pub(super) const TOOLS: &[Tool] = &[
         ..PLAIN
     },
     Tool {
-        names: &["ldapsearch", "ldapmodify", "ldapadd", "ldapdelete", "ldapwhoami", "ldappasswd"],
+        names: &[
+            "ldapsearch",
+            "ldapmodify",
+            "ldapadd",
+            "ldapdelete",
+            "ldapwhoami",
+            "ldappasswd",
+        ],
         letters: &[('w', Shape::Whole)],
         ..PLAIN
     },
