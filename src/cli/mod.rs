@@ -16,6 +16,7 @@ mod input;
 mod launch;
 mod ls;
 mod output;
+mod pin;
 mod place;
 mod role;
 mod schema;

@@ -135,7 +135,7 @@ pub struct Config {
 
 impl Config {
     /// The keys that are set to something, and that nothing in this version heeds yet. None of them would allow more than what
-    /// is in force; `requireSeal`, which would, is refused where it is used.
+    /// is in force.
     pub fn not_in_force(&self) -> Vec<&'static str> {
         let default = Self::default();
         let set = [

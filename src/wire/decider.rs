@@ -3,8 +3,9 @@
 //! A [`DecisionSource`] is made where the decision is made and never inferred later from a state or an event name. It nests:
 //! each session that passes an answer on wraps it in one `forwarded` frame. On the wire it is optional and all-or-nothing.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use super::bound;
 use super::json::Fields;
 
 /// How many nested `forwarded` frames a reader accepts. One more drops the whole value: a cut chain would credit the wrong
@@ -73,7 +74,36 @@ pub enum DecisionSource {
         responder: Option<String>,
         /// What decided within it; `None` where it did not say.
         decision: Option<Box<DecisionSource>>,
+        /// Whether its answer carried a seal of the key that the adopting session expects. It is the word of the session that
+        /// adopted the answer, and as good as that one's own seal; a frame of the peer never says it.
+        #[serde(
+            rename = "relay",
+            serialize_with = "write_sealed",
+            skip_serializing_if = "is_unsealed"
+        )]
+        sealed: bool,
     },
+}
+
+/// Our own fact about a frame, under the one key that holds our own facts.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the serialiser calls it with a reference to the field"
+)]
+fn write_sealed<S: Serializer>(sealed: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Out {
+        sealed: bool,
+    }
+    Out { sealed: *sealed }.serialize(serializer)
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the serialiser calls it with a reference to the field"
+)]
+fn is_unsealed(sealed: &bool) -> bool {
+    !sealed
 }
 
 /// Where a person answered.
@@ -153,6 +183,9 @@ impl DecisionSource {
                 Self::Forwarded {
                     responder,
                     decision,
+                    sealed: fields
+                        .object("relay")
+                        .is_some_and(|relay| relay.boolean("sealed") == Some(true)),
                 }
             }
             _ => return None,
@@ -184,7 +217,74 @@ impl DecisionSource {
         Self::Forwarded {
             responder,
             decision,
+            sealed: false,
         }
+    }
+
+    /// As [`DecisionSource::forwarded_from`], by a session that looked whether the answer was sealed.
+    pub fn adopted_from(responder: String, decision: Option<Self>, is_sealed: bool) -> Self {
+        let mut frame = Self::forwarded_from(Some(responder), decision);
+        if let Self::Forwarded { sealed, .. } = &mut frame {
+            *sealed = is_sealed;
+        }
+        frame
+    }
+
+    /// The same, with every text cut to what an answer carries.
+    pub(super) fn bounded(&self) -> Self {
+        let name = |text: &String| bound::name(text).into_owned();
+        let known = |text: &Option<String>| text.as_ref().map(name);
+        let reason = |text: &String| bound::reason(text).into_owned();
+        match self {
+            Self::User { via } => Self::User { via: *via },
+            Self::Authorizer {
+                name: link,
+                verdict,
+                reason: why,
+            } => Self::Authorizer {
+                name: name(link),
+                verdict: *verdict,
+                reason: why.as_ref().map(reason),
+            },
+            Self::Rule {
+                surface,
+                pattern,
+                origin,
+            } => Self::Rule {
+                surface: name(surface),
+                pattern: known(pattern),
+                origin: known(origin),
+            },
+            Self::SessionApproval { surface, pattern } => Self::SessionApproval {
+                surface: name(surface),
+                pattern: known(pattern),
+            },
+            Self::Yolo { pattern } => Self::Yolo {
+                pattern: known(pattern),
+            },
+            Self::InfrastructureRead => Self::InfrastructureRead,
+            Self::Unavailable { reason: why } => Self::Unavailable {
+                reason: reason(why),
+            },
+            Self::GateError { reason: why } => Self::GateError {
+                reason: reason(why),
+            },
+            Self::Forwarded {
+                responder,
+                decision,
+                sealed,
+            } => Self::Forwarded {
+                responder: known(responder),
+                // Nothing nests deeper than what a reader takes, see `forwarded_from`.
+                decision: decision.as_ref().map(|inner| Box::new(inner.bounded())),
+                sealed: *sealed,
+            },
+        }
+    }
+
+    /// Whether the outermost frame says that the answer in it was sealed.
+    pub fn is_sealed(&self) -> bool {
+        matches!(self, Self::Forwarded { sealed: true, .. })
     }
 
     /// How many `forwarded` frames are around the effective source.

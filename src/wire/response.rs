@@ -1,11 +1,14 @@
 //! The answer to one ask, and the decision that both sides work with.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
+use super::bound;
 use super::decider::DecisionSource;
 use super::grant::GrantWidth;
 use super::json::{Document, Fields};
-use super::seal::Digest;
+use super::seal::{Digest, Envelope, EnvelopeOut, SealFault, SealKey, ServingKey};
 use super::{MAX_RESPONSE_BYTES, Unusable, WriteError};
 
 /// Outcome of an ask, as it stands on the wire.
@@ -175,6 +178,8 @@ pub struct ResponseRelay {
     pub request_digest: Option<Digest>,
     /// Name of the person's key, where one signed.
     pub operator: Option<String>,
+    /// The serving session's signature over the answer without it.
+    pub seal: Option<Envelope>,
 }
 
 impl ForwardedPermissionResponse {
@@ -215,20 +220,52 @@ impl ForwardedPermissionResponse {
         })
     }
 
-    /// Writes a response file: one line without a newline, in the peer's key order.
+    /// Writes a response file that carries a seal of `key` over everything else in it.
+    pub fn to_sealed_json(&self, key: &SealKey) -> Result<Vec<u8>, WriteError> {
+        let mut response = self.clone();
+        let mut relay = response.relay.take().unwrap_or_default();
+        relay.seal = None;
+        response.relay = Some(relay.clone());
+        relay.seal = Some(key.seal(&response.to_json()?));
+        response.relay = Some(relay);
+        response.to_json()
+    }
+
+    /// The answer that a seal of `key` holds. What stands around the seal must say the same.
+    pub fn open_seal(mut self, key: &ServingKey) -> Result<Self, SealFault> {
+        let seal = self.relay.as_mut().and_then(|relay| relay.seal.take());
+        let envelope = seal.ok_or(SealFault::Missing)?;
+        let sealed = Self::from_json(envelope.open(key)?).map_err(SealFault::Payload)?;
+        if sealed != self {
+            return Err(SealFault::Disagrees);
+        }
+        if sealed.request_digest().is_none() {
+            return Err(SealFault::NoDigest);
+        }
+        Ok(sealed)
+    }
+
+    /// Digest of the request bytes that it answers, where it says so.
+    pub fn request_digest(&self) -> Option<Digest> {
+        self.relay.as_ref()?.request_digest
+    }
+
+    /// Writes a response file: one line without a newline, in the peer's key order. Texts of any length are cut.
     pub fn to_json(&self) -> Result<Vec<u8>, WriteError> {
         let relay = self.relay.as_ref().map(|relay| RelayOut {
             v: super::RELAY_VERSION,
             request_digest: relay.request_digest.as_ref().map(ToString::to_string),
             operator: relay.operator.as_deref(),
+            seal: relay.seal.as_ref().map(Envelope::to_out),
         });
+        let decided_by = self.decided_by.as_ref().map(DecisionSource::bounded);
         Ok(serde_json::to_vec(&Out {
             approved: self.state.is_approved(),
             state: self.state,
-            denial_reason: self.denial_reason.as_deref(),
+            denial_reason: self.denial_reason.as_deref().map(bound::reason),
             responder_session_id: &self.responder_session_id,
             responded_at: self.responded_at_ms,
-            decided_by: self.decided_by.as_ref(),
+            decided_by,
             session_grant_width: (self.width == GrantWidth::Family).then_some(GrantWidth::Family),
             relay,
         })?)
@@ -242,6 +279,9 @@ impl ResponseRelay {
                 .text("requestDigest")
                 .and_then(|text| text.parse().ok()),
             operator: fields.text("operator"),
+            seal: fields
+                .object("seal")
+                .and_then(|fields| Envelope::read(&fields)),
         }
     }
 }
@@ -252,12 +292,12 @@ struct Out<'a> {
     approved: bool,
     state: DecisionState,
     #[serde(skip_serializing_if = "Option::is_none")]
-    denial_reason: Option<&'a str>,
+    denial_reason: Option<Cow<'a, str>>,
     responder_session_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     responded_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    decided_by: Option<&'a DecisionSource>,
+    decided_by: Option<DecisionSource>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_grant_width: Option<GrantWidth>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,4 +312,6 @@ struct RelayOut<'a> {
     request_digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seal: Option<EnvelopeOut<'a>>,
 }

@@ -3,8 +3,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::annotations::{Annotations, Urgency};
 use super::inbox::Fate;
 use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State};
@@ -87,7 +85,7 @@ impl State {
         self.reading.remove(&candidate);
         let (bytes, stamp) = match read {
             FileRead::Missing if candidate.name.as_str().is_none() => {
-                return self.set_aside(candidate, "its name is not text", effects);
+                return self.set_aside(candidate, None, "its name is not text", effects);
             }
             FileRead::Missing => {
                 self.growing.remove(&candidate);
@@ -97,36 +95,41 @@ impl State {
                 return;
             }
             FileRead::Refused(Refusal::SecondLink) => {
-                return self.look_again(now, candidate, "it has more than one hard link", effects);
+                let why = "it has more than one hard link";
+                return self.look_again(now, candidate, None, why, effects);
             }
             FileRead::Refused(refusal) => {
-                return self.set_aside(candidate, &refusal.to_string(), effects);
+                return self.set_aside(candidate, None, &refusal.to_string(), effects);
             }
             FileRead::Failed(error) => {
-                return self.look_again(now, candidate, &error.to_string(), effects);
+                return self.look_again(now, candidate, None, &error.to_string(), effects);
             }
             FileRead::Content { bytes, stamp } => (bytes, stamp),
         };
+        let digest = Digest::of(&bytes);
         let read = process::caught(|| ForwardedPermissionRequest::from_json(&bytes));
         let read = match read {
             Ok(read) => read,
             Err(cause) => {
-                return self.set_aside(candidate, &format!("reading it failed: {cause}"), effects);
+                let reason = format!("reading it failed: {cause}");
+                return self.set_aside(candidate, Some(digest), &reason, effects);
             }
         };
         let request = match read {
             Ok(request) => request,
             // A writer that does not rename may not be done yet.
             Err(unusable @ Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty)) => {
-                return self.look_again(now, candidate, &unusable.to_string(), effects);
+                let why = unusable.to_string();
+                return self.look_again(now, candidate, Some(digest), &why, effects);
             }
-            Err(unusable) => return self.set_aside(candidate, &unusable.to_string(), effects),
+            Err(unusable) => {
+                return self.set_aside(candidate, Some(digest), &unusable.to_string(), effects);
+            }
         };
         if let Some(reason) = self.refusal(&candidate, &request) {
-            return self.set_aside(candidate, &reason, effects);
+            return self.set_aside(candidate, Some(digest), &reason, effects);
         }
         self.growing.remove(&candidate);
-        let digest = Digest::of(&bytes);
         drop(bytes);
         self.usable(now, candidate, request, stamp, digest, life, effects);
     }
@@ -196,6 +199,7 @@ impl State {
             let reason = format!("it expired: {}s old", age.as_secs());
             effects.push(Effect::SetAside {
                 candidate,
+                digest: Some(digest),
                 reason,
                 answer: None,
             });
@@ -321,13 +325,14 @@ impl State {
         &mut self,
         now: Moment,
         candidate: Candidate,
+        digest: Option<Digest>,
         reason: &str,
         effects: &mut Vec<Effect>,
     ) {
         let since = *self.growing.entry(candidate.clone()).or_insert(now);
         if now.since(since) >= GROWING_GRACE || self.shutting_down {
             self.growing.remove(&candidate);
-            self.set_aside(candidate, reason, effects);
+            self.set_aside(candidate, digest, reason, effects);
         }
     }
 
@@ -335,6 +340,7 @@ impl State {
     pub(super) fn set_aside(
         &mut self,
         candidate: Candidate,
+        digest: Option<Digest>,
         reason: &str,
         effects: &mut Vec<Effect>,
     ) {
@@ -356,13 +362,13 @@ impl State {
                     .with("targetSessionId", self.setup.session.as_str())
                     .with("resolution", decision.state.name())
                     .with_opt("denialReason", decision.denial_reason.clone())
-                    // Nothing that could be read was decided.
-                    .with("requestDigest", Value::Null),
+                    .with_opt("requestDigest", digest.map(|digest| digest.to_string())),
             ));
             decision
         });
         effects.push(Effect::SetAside {
             candidate,
+            digest,
             reason: reason.to_owned(),
             answer,
         });

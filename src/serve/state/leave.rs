@@ -122,6 +122,7 @@ impl State {
             self.take_off(&id, "it has expired", Outcome::Expired, effects);
             effects.push(Effect::SetAside {
                 candidate: Candidate::of(&id),
+                digest: None,
                 reason: "it expired".to_owned(),
                 answer: None,
             });
