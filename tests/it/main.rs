@@ -29,6 +29,7 @@ mod hostile_crash;
 mod hostile_inbox;
 mod hostile_machine;
 mod hostile_outbox;
+mod hostile_seal;
 mod policy_fixtures;
 mod programs;
 mod rings;

@@ -111,8 +111,8 @@ impl State {
         let read = match read {
             Ok(read) => read,
             Err(cause) => {
-                let reason = format!("reading it failed: {cause}");
-                return self.set_aside(candidate, Some(digest), &reason, effects);
+                let why = format!("reading it failed: {cause}");
+                return self.set_aside(candidate, Some(digest), &why, effects);
             }
         };
         let request = match read {
