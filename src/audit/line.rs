@@ -395,9 +395,8 @@ mod tests {
             pattern: Some(line.to_owned()),
             origin: None,
         };
-        let mut out = Vec::new();
         let entry = Entry::ending(crate::audit::Ending::AutoApproved, &decider);
-        write(&mut out, AT, &entry, 1000).unwrap();
+        let out = body(AT, &entry, 1000).unwrap();
         assert!(!String::from_utf8(out).unwrap().contains("s3cr3t"));
     }
 
