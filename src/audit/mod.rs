@@ -12,17 +12,30 @@
 //! under a telling key is written; no written byte is a control or invisible character; what was cut says so, with the length
 //! and digest of the whole; a record that did not get written is an error, never silence.
 
+mod decider;
 mod entry;
+mod family;
 mod line;
+mod lines;
 mod log;
+mod logged;
+mod query;
 mod reader;
+mod scan;
+mod verify;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use self::log::{Options, ReviewLog};
+pub use decider::{Decider, DeciderKind, Hop};
 pub use entry::Entry;
+pub use family::Access;
+pub use logged::{Logged, Outcome};
+pub use query::{DeciderFilter, Query};
 pub use reader::{Entries, Record, read_entries};
+pub use scan::{Found, Scan, Scanned, See};
+pub use verify::{Break, Checked, Fault, Note, NoteKind, Spot, verify};
 
 /// What went wrong with the review log.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ mod events;
 mod exit;
 mod input;
 mod launch;
+mod log;
 mod ls;
 mod output;
 mod place;
@@ -61,7 +62,6 @@ struct PlaceArgs {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "made once")]
 enum Command {
     /// Forward one ask to the parent session, wait, and print the decision
     Ask(ask::Args),
@@ -75,6 +75,8 @@ enum Command {
     Ls(ls::Args),
     /// Show one ask whole
     Show(show::Args),
+    /// Read the review log: who decided what, and whether it is as it was written
+    Log(log::Args),
     /// Print the JSON Schema of a document on disk
     Schema(schema::Args),
     /// See it work: a serving session and three children in this terminal
@@ -98,6 +100,17 @@ impl Hinted {
             message: message.into(),
             hint: hint.into(),
             exit: Exit::Usage,
+            source: None,
+        }
+        .into()
+    }
+
+    /// The machine has not what is needed.
+    fn nobody(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+            exit: Exit::NobodyRuled,
             source: None,
         }
         .into()
@@ -129,6 +142,7 @@ pub fn run() -> ExitCode {
         Command::Status(args) => status::run(&env, &place, &args),
         Command::Ls(args) => ls::run(&env, &place, &args),
         Command::Show(args) => show::run(&env, &place, &args),
+        Command::Log(args) => log::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Demo(args) => demo::run(&env, &args),
     };
@@ -144,6 +158,7 @@ pub fn run() -> ExitCode {
 
 /// What to do about an error, and how the program ends for it.
 fn hint_of(error: &anyhow::Error) -> (Option<String>, Exit) {
+    use crate::audit::AuditError;
     use crate::serve::ServeError;
     use crate::spool::SpoolError;
     for cause in error.chain() {
@@ -155,6 +170,9 @@ fn hint_of(error: &anyhow::Error) -> (Option<String>, Exit) {
         }
         if let Some(error) = cause.downcast_ref::<SpoolError>() {
             return (Some(error.hint()), Exit::NobodyRuled);
+        }
+        if let Some(error) = cause.downcast_ref::<AuditError>() {
+            return (Some(log::hint_of(error)), Exit::NobodyRuled);
         }
     }
     (None, Exit::NobodyRuled)

@@ -124,19 +124,31 @@ impl<'a> Place<'a> {
         if !config.permission_review_log.is_on() {
             return Ok(Arc::new(ReviewLog::disabled()));
         }
-        let named = self
-            .args
-            .log
-            .clone()
-            .or_else(|| self.env.own_path(env::LOG))
-            .map(|path| self.absolute(&path));
-        let path = named
-            .or_else(|| self.env.state_dir().map(|dir| dir.join("review.jsonl")))
-            .context("no home directory is known to put the review log in")?;
+        let path = self.log_path()?;
         let options = Options {
             field_max_width: config.review_log_field_max_width,
         };
         Ok(Arc::new(ReviewLog::open(&path, options)?))
+    }
+
+    /// Path of the review log, whether there is one or not.
+    pub(super) fn log_path(&self) -> anyhow::Result<PathBuf> {
+        self.named_log()
+            .map(|path| self.absolute(&path))
+            .or_else(|| self.env.state_dir().map(|dir| dir.join("review.jsonl")))
+            .context("no home directory is known to put the review log in")
+    }
+
+    /// Whether the review log was named by its flag or variable.
+    pub(super) fn names_log(&self) -> bool {
+        self.named_log().is_some()
+    }
+
+    fn named_log(&self) -> Option<PathBuf> {
+        self.args
+            .log
+            .clone()
+            .or_else(|| self.env.own_path(env::LOG))
     }
 
     /// As [`Place::log`]; without one where it cannot be opened, and with a warning.
