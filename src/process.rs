@@ -74,6 +74,14 @@ pub fn exists(pid: u32) -> Life {
     }
 }
 
+/// Closes the memory of this process to other processes of the same user: they cannot read it, trace it, or find it in a core
+/// file. A process that it starts is open again.
+pub fn close_memory() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(
+        rustix::process::DumpableBehavior::NotDumpable,
+    )?)
+}
+
 /// How a group of processes is told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {

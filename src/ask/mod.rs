@@ -24,17 +24,18 @@ pub(crate) use record::describe;
 
 pub use facts::{PlainAsk, Spellings, intent_of};
 pub use state::{
-    Abandonment, Due, Expected, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Mismatch, Next,
-    Outcome, POLL_PROVEN, POLL_UNPROVEN, SERVING_GRACE, Seen, TORN_GRACE, Waiting, adopt, verify,
+    Abandonment, Around, Due, Expected, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Mismatch, Next,
+    Outcome, POLL_PROVEN, POLL_UNPROVEN, REFUSED_GRACE, SERVING_GRACE, Seals, Seen, TORN_GRACE,
+    Verified, Waiting, verify,
 };
 pub use target::{Candidate, CandidateKind, NoParent, Target, resolve};
 
-use crate::audit::{Entry, ReviewLog};
+use crate::audit::{Ending, Entry, ReviewLog};
 use crate::clock;
 use crate::spool::{Spool, Watch};
 use crate::wire::{
     ApprovalGrant, Decision, ForwardedAccessIntent, Generation, Hop, PromptPayload, RequestId,
-    RequestSource, SessionId,
+    RequestSource, ServingKey, SessionId,
 };
 
 /// What is asked.
@@ -92,6 +93,19 @@ pub struct Settings {
     pub agent_name: String,
     /// For which generation of the peer requests are written.
     pub generation: Generation,
+    /// Whose answers are believed.
+    pub trust: Trust,
+}
+
+/// Whose answers a requester believes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// Whatever lies at the place of the answer, names the session that was asked, and is to the bytes that were.
+    Anybody,
+    /// Only what the session with this key has sealed.
+    Pinned(Box<ServingKey>),
+    /// Nobody: answers must be sealed, and the key is not known. Nothing is asked then.
+    NoKey,
 }
 
 /// Asks one session. Cheap to clone; all clones share what they watch.
@@ -122,9 +136,9 @@ impl Requester {
 /// An ask that could not even be addressed: there is no session, or no spool. It is recorded like any other.
 pub fn unaddressed(id: Option<&str>, abandonment: Abandonment, log: &ReviewLog) -> Answer {
     let request_id = submit::adopt_or_mint(id);
-    let entry = Entry::new("permission_forwarding.error")
+    let entry = Entry::ending(Ending::RequestFailed, &abandonment.decision().decided_by)
         .with("requestId", request_id.as_str())
-        .with("message", abandonment.reason());
+        .with("reason", abandonment.reason());
     // The denial says the same; a log that cannot be written does not change it.
     let _logged = log.append(clock::wall_ms(), &entry);
     Answer {

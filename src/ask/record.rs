@@ -2,7 +2,7 @@
 
 use super::state::{Abandonment, Outcome};
 use super::wait::Shared;
-use crate::audit::Entry;
+use crate::audit::{Ending, Entry, Event};
 use crate::wire::{ForwardedPermissionRequest, RequestId};
 
 /// The request is written; `None` where there is no log.
@@ -20,7 +20,7 @@ pub(super) fn created(shared: &Shared, request: &ForwardedPermissionRequest) -> 
             .into_owned()
     };
     Some(
-        Entry::new("forwarded_permission.request_created")
+        Entry::new(Event::RequestCreated)
             .with("requestId", request.id.as_str())
             .with("requesterAgentName", request.requester_agent_name.as_str())
             .with("requesterSessionId", request.requester_session_id.as_str())
@@ -33,7 +33,7 @@ pub(super) fn created(shared: &Shared, request: &ForwardedPermissionRequest) -> 
 /// The ask has ended.
 pub(super) fn ended(shared: &Shared, id: &RequestId, outcome: &Outcome) -> Entry {
     match outcome {
-        Outcome::Decided(decision) => Entry::new("forwarded_permission.response_received")
+        Outcome::Decided(decision) => Entry::ending(Ending::ResponseReceived, &decision.decided_by)
             .with("requestId", id.as_str())
             .with("approved", decision.is_approved())
             .with("state", decision.state.name())
@@ -42,24 +42,25 @@ pub(super) fn ended(shared: &Shared, id: &RequestId, outcome: &Outcome) -> Entry
                 "responderSessionId",
                 decision.decided_by.responder().map(str::to_owned),
             )
-            .with("targetSessionId", shared.settings.target.as_str())
-            .with_decider(&decision.decided_by),
+            .with("targetSessionId", shared.settings.target.as_str()),
         Outcome::Abandoned(abandonment) => abandoned(shared, id, abandonment),
     }
 }
 
 fn abandoned(shared: &Shared, id: &RequestId, abandonment: &Abandonment) -> Entry {
-    let event = match abandonment {
-        Abandonment::NotServing { .. } => "forwarded_permission.no_serving_session",
-        Abandonment::TimedOut { .. } => "forwarded_permission.response_timed_out",
-        Abandonment::Unreadable { .. } => "forwarded_permission.response_received",
+    let ending = match abandonment {
+        Abandonment::NotServing { .. } => Ending::NoServingSession,
+        Abandonment::TimedOut { .. } => Ending::ResponseTimedOut,
+        Abandonment::Unreadable { .. } => Ending::ResponseReceived,
+        Abandonment::Withdrawn => Ending::RequestWithdrawn,
         Abandonment::NoParent { .. }
         | Abandonment::NoDirectories { .. }
         | Abandonment::NotWritten { .. }
-        | Abandonment::Withdrawn
-        | Abandonment::TooManyHops { .. } => "permission_forwarding.error",
+        | Abandonment::NoKey { .. }
+        | Abandonment::Refused { .. }
+        | Abandonment::TooManyHops { .. } => Ending::RequestFailed,
     };
-    let mut entry = Entry::new(event)
+    let mut entry = Entry::ending(ending, &abandonment.decision().decided_by)
         .with("requestId", id.as_str())
         .with("requesterAgentName", shared.settings.agent_name.as_str())
         .with("requesterSessionId", shared.settings.session_id.as_str())
@@ -80,24 +81,22 @@ fn abandoned(shared: &Shared, id: &RequestId, abandonment: &Abandonment) -> Entr
         | Abandonment::NoParent { .. }
         | Abandonment::NoDirectories { .. }
         | Abandonment::NotWritten { .. }
+        | Abandonment::NoKey { .. }
+        | Abandonment::Refused { .. }
         | Abandonment::Withdrawn
         | Abandonment::TooManyHops { .. } => {}
     }
-    entry
-        .with("reason", abandonment.reason())
-        .with_decider(&abandonment.decision().decided_by)
+    entry.with("reason", abandonment.reason())
 }
 
 /// The requester took the request back.
 pub(super) fn withdrawn(shared: &Shared, id: &RequestId) -> Entry {
-    Entry::new("forwarded_permission.request_withdrawn")
-        .with("requestId", id.as_str())
-        .with("targetSessionId", shared.settings.target.as_str())
+    abandoned(shared, id, &Abandonment::Withdrawn)
 }
 
 /// A response was not used, and the wait goes on.
 pub(super) fn refused(shared: &Shared, id: &RequestId, reason: &str) -> Entry {
-    Entry::new("forwarded_permission.response_refused")
+    Entry::new(Event::ResponseRefused)
         .with("requestId", id.as_str())
         .with("targetSessionId", shared.settings.target.as_str())
         .with("reason", reason)
@@ -105,7 +104,7 @@ pub(super) fn refused(shared: &Shared, id: &RequestId, reason: &str) -> Entry {
 
 /// Something went wrong that does not end the ask.
 pub(super) fn warning(message: &str) -> Entry {
-    Entry::new("permission_forwarding.warning").with("message", message)
+    Entry::new(Event::Warning).with("message", message)
 }
 
 /// An error with its causes, in one line.

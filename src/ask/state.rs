@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::wire::{
-    Decision, DecisionSource, Digest, ForwardedPermissionResponse, Liveness, Malformed, SessionId,
-    Unusable, trim,
+    Decision, DecisionSource, Digest, ForwardedPermissionResponse, Liveness, Malformed, SealFault,
+    ServingKey, SessionId, Unusable, trim,
 };
 
 /// How long a session may look unserved before the requester gives up.
 pub const SERVING_GRACE: Duration = Duration::from_secs(2);
 /// How long a response that looks half-written is looked at again.
 pub const TORN_GRACE: Duration = Duration::from_secs(2);
+/// How long a requester that refused a response stays when its request has gone: whoever took the request away will not answer
+/// again.
+pub const REFUSED_GRACE: Duration = Duration::from_secs(2);
 /// How often the requester looks whether it is being served. With the grace it knows of a dead server within three seconds.
 pub const LIVENESS_EVERY: Duration = Duration::from_millis(900);
 /// When it looks whether it is being served for the first time. An ask that policy answers has ended by then.
@@ -53,6 +56,18 @@ pub enum Abandonment {
         /// What is wrong with it.
         cause: String,
     },
+    /// No answer could be believed: seals are demanded, and nobody said which key they must be of.
+    NoKey {
+        /// The session.
+        target: SessionId,
+    },
+    /// Responses came that were refused, and the request is gone: nobody will answer it any more.
+    Refused {
+        /// The session.
+        target: SessionId,
+        /// Why the last of them was refused.
+        cause: String,
+    },
     /// Nobody serves the session.
     NotServing {
         /// The session.
@@ -66,6 +81,8 @@ pub enum Abandonment {
         target: SessionId,
         /// How long was waited.
         after: Duration,
+        /// Why the last response that came was refused, where one came.
+        refused: Option<String>,
     },
     /// The requester itself took the request back.
     Withdrawn,
@@ -84,6 +101,8 @@ impl Abandonment {
             Self::NoDirectories { .. } => "no_directories",
             Self::NotWritten { .. } => "not_written",
             Self::Unreadable { .. } => "unreadable_response",
+            Self::NoKey { .. } => "no_key",
+            Self::Refused { .. } => "refused_response",
             Self::NotServing { .. } => "not_serving",
             Self::TimedOut { .. } => "timed_out",
             Self::Withdrawn => "withdrawn",
@@ -104,6 +123,16 @@ impl Abandonment {
             Self::Unreadable { target, cause } => {
                 format!("the response of session \"{target}\" cannot be used: {cause}")
             }
+            Self::NoKey { target } => {
+                format!(
+                    "answers must be sealed, and it is not known by which key session \"{target}\" seals"
+                )
+            }
+            Self::Refused { target, cause } => {
+                format!(
+                    "the request to session \"{target}\" is gone, and the response was refused: {cause}"
+                )
+            }
             Self::NotServing { target, liveness } => {
                 let seen = match liveness {
                     Liveness::Absent => "it has no heartbeat",
@@ -114,9 +143,16 @@ impl Abandonment {
                 };
                 format!("nobody serves session \"{target}\": {seen}")
             }
-            Self::TimedOut { target, after } => {
+            Self::TimedOut {
+                target,
+                after,
+                refused,
+            } => {
+                let refused = refused.as_ref().map_or_else(String::new, |cause| {
+                    format!("; a response came and was refused: {cause}")
+                });
                 format!(
-                    "session \"{target}\" did not answer within {}s",
+                    "session \"{target}\" did not answer within {}s{refused}",
                     after.as_secs_f64()
                 )
             }
@@ -137,10 +173,20 @@ impl Abandonment {
             Self::Unreadable { .. } => {
                 "look at the serving session's version and at its review log"
             }
+            Self::NoKey { .. } => {
+                "start the child with `askrelay launch` while the session is served, or give the key with --serving-key"
+            }
+            Self::Refused { .. }
+            | Self::TimedOut {
+                refused: Some(_), ..
+            } => {
+                "if the session was served anew since this child was started, start the child anew; \
+                 if not, somebody else writes answers into the spool"
+            }
             Self::NotServing { .. } => {
                 "run `askrelay serve` in the parent session; `askrelay status` shows who serves"
             }
-            Self::TimedOut { .. } => {
+            Self::TimedOut { refused: None, .. } => {
                 "ask again when somebody is there, or give more time with --timeout"
             }
             Self::Withdrawn => "ask again if it is still wanted",
@@ -158,6 +204,8 @@ impl Abandonment {
             | Self::NoDirectories { .. }
             | Self::NotWritten { .. }
             | Self::Unreadable { .. }
+            | Self::NoKey { .. }
+            | Self::Refused { .. }
             | Self::NotServing { .. }
             | Self::TimedOut { .. }
             | Self::Withdrawn => Decision::unavailable(self.reason()),
@@ -192,6 +240,8 @@ pub struct Expected {
     pub responder: SessionId,
     /// Digest of the request bytes.
     pub digest: Digest,
+    /// The key whose seal it must carry; without one it need carry none.
+    pub key: Option<ServingKey>,
 }
 
 /// Why a readable response is not for this request.
@@ -213,6 +263,12 @@ pub enum Mismatch {
         /// Digest of the request.
         asked: Digest,
     },
+    /// It is not sealed as it must be.
+    #[error(transparent)]
+    Seal(#[from] SealFault),
+    /// What lies there is no response, where only a sealed one counts.
+    #[error("it is unusable: {0}")]
+    Unusable(String),
 }
 
 /// Checks that a response answers this very request.
@@ -236,16 +292,41 @@ pub fn verify(response: &ForwardedPermissionResponse, expected: &Expected) -> Re
     }
 }
 
-/// The decision that a requester adopts from a response: who answered, and what decided within it.
-pub fn adopt(response: ForwardedPermissionResponse) -> Decision {
-    Decision {
-        state: response.state,
-        denial_reason: response.denial_reason,
-        decided_by: DecisionSource::forwarded_from(
-            Some(response.responder_session_id),
-            response.decided_by,
-        ),
-        width: response.width,
+/// A response that counts, and what is known of where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    response: ForwardedPermissionResponse,
+    sealed: bool,
+}
+
+impl Verified {
+    /// The response of these bytes, where it is one to this very request, sealed as it must be.
+    fn new(response: ForwardedPermissionResponse, expected: &Expected) -> Result<Self, Mismatch> {
+        // Only what is sealed is looked at where a seal is asked for.
+        let response = match &expected.key {
+            Some(key) => response.open_seal(key)?,
+            None => response,
+        };
+        verify(&response, expected)?;
+        Ok(Self {
+            response,
+            sealed: expected.key.is_some(),
+        })
+    }
+
+    /// The decision that a requester adopts: who answered, whether that was sealed, and what decided within it.
+    pub fn adopt(self) -> Decision {
+        let Self { response, sealed } = self;
+        Decision {
+            state: response.state,
+            denial_reason: response.denial_reason,
+            decided_by: DecisionSource::adopted_from(
+                response.responder_session_id,
+                response.decided_by,
+                sealed,
+            ),
+            width: response.width,
+        }
     }
 }
 
@@ -257,7 +338,7 @@ pub enum Seen {
     /// Nothing.
     Nothing,
     /// A response for this request.
-    Response(Box<ForwardedPermissionResponse>),
+    Response(Box<Verified>),
     /// A response for somebody else, or from somebody else.
     Foreign(Mismatch),
     /// Bytes that are no response.
@@ -270,9 +351,17 @@ impl Seen {
     /// Judges the bytes of a response file.
     pub fn from_bytes(bytes: &[u8], expected: &Expected) -> Self {
         match ForwardedPermissionResponse::from_json(bytes) {
+            // It may still be growing, whoever writes it.
+            Err(unusable @ Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty)) => {
+                Self::Unusable(unusable)
+            }
+            // The session that is believed writes no such thing: the true answer may still come.
+            Err(unusable) if expected.key.is_some() => {
+                Self::Foreign(Mismatch::Unusable(unusable.to_string()))
+            }
             Err(unusable) => Self::Unusable(unusable),
-            Ok(response) => match verify(&response, expected) {
-                Ok(()) => Self::Response(Box::new(response)),
+            Ok(response) => match Verified::new(response, expected) {
+                Ok(verified) => Self::Response(Box::new(verified)),
                 Err(mismatch) => Self::Foreign(mismatch),
             },
         }
@@ -307,6 +396,17 @@ pub struct Due {
     pub response: bool,
     /// Look whether the session is served.
     pub liveness: bool,
+    /// Look whether the own request still lies there.
+    pub request: bool,
+}
+
+/// What was looked at besides the place of the response; `None` for what was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Around {
+    /// Whether the session is served.
+    pub liveness: Option<Liveness>,
+    /// Whether the own request lies there.
+    pub request_is_there: Option<bool>,
 }
 
 /// A requester that waits.
@@ -320,11 +420,32 @@ pub struct Waiting {
     liveness_due: Moment,
     unserved_since: Option<Moment>,
     torn_since: Option<Moment>,
+    /// Whether a garbled response may only be refused, for just a sealed one counts.
+    seals: Seals,
+    /// Why the last response was refused.
+    refused: Option<String>,
+    /// Since when the request is seen to be gone, after a response was refused.
+    gone_since: Option<Moment>,
+}
+
+/// Whether only a sealed response counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seals {
+    /// Yes, of a key that is known.
+    Pinned,
+    /// No.
+    NotAsked,
 }
 
 impl Waiting {
     /// A wait that begins now and ends at the latest after `budget`.
-    pub fn new(target: SessionId, now: Moment, budget: Duration, heartbeats: Heartbeats) -> Self {
+    pub fn new(
+        target: SessionId,
+        now: Moment,
+        budget: Duration,
+        heartbeats: Heartbeats,
+        seals: Seals,
+    ) -> Self {
         Self {
             target,
             started_at: now,
@@ -334,6 +455,9 @@ impl Waiting {
             liveness_due: now.after(LIVENESS_FIRST),
             unserved_since: None,
             torn_since: None,
+            seals,
+            refused: None,
+            gone_since: None,
         }
     }
 
@@ -343,22 +467,26 @@ impl Waiting {
             .unserved_since
             .is_some_and(|since| now.since(since) >= SERVING_GRACE);
         let liveness = self.heartbeats == Heartbeats::Expected && now >= self.liveness_due;
+        let is_lost = self
+            .gone_since
+            .is_some_and(|since| now.since(since) >= REFUSED_GRACE);
         Due {
-            response: now >= self.response_due || now >= self.deadline || gives_up,
+            response: now >= self.response_due || now >= self.deadline || gives_up || is_lost,
             liveness,
+            request: self.refused.is_some(),
         }
     }
 
     /// One look: what lies at the place of the response, and whether the session is served, where that was judged. `poll` is
     /// the time to the next look where nothing wakes.
-    pub fn step(
-        &mut self,
-        now: Moment,
-        seen: Seen,
-        liveness: Option<Liveness>,
-        poll: Duration,
-    ) -> Next {
+    pub fn step(&mut self, now: Moment, seen: Seen, around: Around, poll: Duration) -> Next {
         let looked = !matches!(seen, Seen::NotLooked);
+        // What took the request away, or writes answers of its own, raises events of nobody's.
+        let poll = if self.refused.is_some() {
+            poll.min(POLL_UNPROVEN)
+        } else {
+            poll
+        };
         if looked {
             self.response_due = if poll >= LIVENESS_EVERY {
                 now.next_multiple(poll)
@@ -369,25 +497,35 @@ impl Waiting {
         match seen {
             Seen::NotLooked => {}
             Seen::Nothing => self.torn_since = None,
-            Seen::Response(response) => return Next::Finish(Outcome::Decided(adopt(*response))),
-            Seen::Foreign(mismatch) => return Next::Refuse(mismatch),
+            Seen::Response(response) => return Next::Finish(Outcome::Decided(response.adopt())),
+            Seen::Foreign(mismatch) => return self.refuse(now, mismatch),
             // Bytes that are no document at all may still be growing; anything else is final.
             Seen::Unusable(
                 unusable @ Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty),
             ) => {
                 if self.is_torn_for_good(now) {
-                    return self.unreadable(unusable.to_string());
+                    return self.unusable(now, unusable.to_string());
                 }
             }
-            Seen::Unusable(unusable) => return self.unreadable(unusable.to_string()),
+            Seen::Unusable(unusable) => return self.unusable(now, unusable.to_string()),
             // A passing fault of the machine, or a second link of a writer that publishes by one.
             Seen::Unreadable(cause) => {
                 if self.is_torn_for_good(now) {
-                    return self.unreadable(cause);
+                    return self.unusable(now, cause);
                 }
             }
         }
-        if let Some(liveness) = liveness {
+        if let (Some(is_there), Some(cause)) = (around.request_is_there, &self.refused) {
+            if is_there {
+                self.gone_since = None;
+            } else if looked && now.since(*self.gone_since.get_or_insert(now)) >= REFUSED_GRACE {
+                return Next::Finish(Outcome::Abandoned(Abandonment::Refused {
+                    target: self.target.clone(),
+                    cause: cause.clone(),
+                }));
+            }
+        }
+        if let Some(liveness) = around.liveness {
             self.liveness_due = if liveness.is_unserved() {
                 now.after(POLL_UNPROVEN)
             } else {
@@ -407,11 +545,7 @@ impl Waiting {
             }
         }
         if looked && now >= self.deadline {
-            let after = self.deadline.since(self.started_at);
-            return Next::Finish(Outcome::Abandoned(Abandonment::TimedOut {
-                target: self.target.clone(),
-                after,
-            }));
+            return self.timed_out();
         }
         Next::Wait(self.next_look_at().since(now))
     }
@@ -422,7 +556,31 @@ impl Waiting {
         now.since(since) >= TORN_GRACE || now >= self.deadline
     }
 
-    fn unreadable(&self, cause: String) -> Next {
+    /// What lies there does not count; the true response may still come.
+    fn refuse(&mut self, now: Moment, mismatch: Mismatch) -> Next {
+        self.refused = Some(mismatch.to_string());
+        self.torn_since = None;
+        // Somebody who never tires of writing answers does not hold the requester beyond its time.
+        if now >= self.deadline {
+            return self.timed_out();
+        }
+        self.response_due = self.response_due.min(now.after(POLL_UNPROVEN));
+        Next::Refuse(mismatch)
+    }
+
+    fn timed_out(&self) -> Next {
+        Next::Finish(Outcome::Abandoned(Abandonment::TimedOut {
+            target: self.target.clone(),
+            after: self.deadline.since(self.started_at),
+            refused: self.refused.clone(),
+        }))
+    }
+
+    /// What lies there is no response. Where only a sealed one counts, anybody may have put it there.
+    fn unusable(&mut self, now: Moment, cause: String) -> Next {
+        if self.seals == Seals::Pinned {
+            return self.refuse(now, Mismatch::Unusable(cause));
+        }
         Next::Finish(Outcome::Abandoned(Abandonment::Unreadable {
             target: self.target.clone(),
             cause,
@@ -437,6 +595,9 @@ impl Waiting {
                 self.liveness_due = self.liveness_due.min(since.after(SERVING_GRACE));
             }
             at = at.min(self.liveness_due);
+        }
+        if let Some(since) = self.gone_since {
+            at = at.min(since.after(REFUSED_GRACE));
         }
         at
     }
@@ -461,6 +622,7 @@ mod tests {
             at(0),
             Duration::from_millis(budget_ms),
             Heartbeats::Expected,
+            Seals::NotAsked,
         )
     }
 
@@ -478,6 +640,21 @@ mod tests {
         }
     }
 
+    fn expected() -> Expected {
+        Expected {
+            responder: target(),
+            digest: Digest::of(b"mine"),
+            key: None,
+        }
+    }
+
+    fn seen(liveness: Liveness) -> Around {
+        Around {
+            liveness: Some(liveness),
+            request_is_there: None,
+        }
+    }
+
     fn abandoned(next: Next) -> Abandonment {
         match next {
             Next::Finish(Outcome::Abandoned(abandonment)) => abandonment,
@@ -489,13 +666,13 @@ mod tests {
     fn an_absent_heartbeat_is_given_two_seconds() {
         let mut wait = waiting(600_000);
         for ms in [0, 900, 1_900, 1_999] {
-            let next = wait.step(at(ms), Seen::Nothing, Some(Liveness::Absent), POLL_PROVEN);
+            let next = wait.step(at(ms), Seen::Nothing, seen(Liveness::Absent), POLL_PROVEN);
             assert!(matches!(next, Next::Wait(_)), "{ms}: {next:?}");
         }
         let next = wait.step(
             at(2_000),
             Seen::Nothing,
-            Some(Liveness::Absent),
+            seen(Liveness::Absent),
             POLL_PROVEN,
         );
         assert!(matches!(
@@ -510,7 +687,7 @@ mod tests {
     #[test]
     fn a_heartbeat_that_comes_back_starts_the_window_anew() {
         let mut wait = waiting(600_000);
-        let mut look = |ms, liveness| wait.step(at(ms), Seen::Nothing, Some(liveness), POLL_PROVEN);
+        let mut look = |ms, liveness| wait.step(at(ms), Seen::Nothing, seen(liveness), POLL_PROVEN);
         assert!(matches!(look(0, Liveness::Absent), Next::Wait(_)));
         assert!(matches!(look(1_500, Liveness::Absent), Next::Wait(_)));
         assert!(matches!(look(1_600, Liveness::Alive), Next::Wait(_)));
@@ -522,12 +699,12 @@ mod tests {
     #[test]
     fn a_response_wins_over_a_dead_server_and_over_the_deadline() {
         let mut wait = waiting(1_000);
-        let next = wait.step(at(0), Seen::Nothing, Some(Liveness::DeadPid), POLL_PROVEN);
+        let next = wait.step(at(0), Seen::Nothing, seen(Liveness::DeadPid), POLL_PROVEN);
         assert!(matches!(next, Next::Wait(_)));
         let next = wait.step(
             at(9_000),
-            Seen::Response(Box::new(response())),
-            Some(Liveness::DeadPid),
+            Seen::Response(Box::new(Verified::new(response(), &expected()).unwrap())),
+            seen(Liveness::DeadPid),
             POLL_PROVEN,
         );
         let Next::Finish(Outcome::Decided(decision)) = next else {
@@ -536,11 +713,12 @@ mod tests {
         assert!(decision.is_approved());
         assert_eq!(
             decision.decided_by,
-            DecisionSource::forwarded_from(
-                Some("P".into()),
+            DecisionSource::adopted_from(
+                "P".into(),
                 Some(DecisionSource::User {
                     via: UserSurface::Select
-                })
+                }),
+                false
             )
         );
     }
@@ -548,24 +726,26 @@ mod tests {
     #[test]
     fn the_deadline_is_the_requesters_own() {
         let mut wait = waiting(1_500);
-        let next = wait.step(at(1_400), Seen::Nothing, Some(Liveness::Alive), POLL_PROVEN);
+        let next = wait.step(at(1_400), Seen::Nothing, seen(Liveness::Alive), POLL_PROVEN);
         assert_eq!(
             wait.due(at(1_499)),
             Due {
                 response: false,
-                liveness: false
+                liveness: false,
+                request: false
             }
         );
         assert_eq!(
             wait.due(at(1_500)),
             Due {
                 response: true,
-                liveness: false
+                liveness: false,
+                request: false
             }
         );
         assert_eq!(next, Next::Wait(Duration::from_millis(100)));
         let abandonment =
-            abandoned(wait.step(at(1_500), Seen::Nothing, Some(Liveness::Alive), POLL_PROVEN));
+            abandoned(wait.step(at(1_500), Seen::Nothing, seen(Liveness::Alive), POLL_PROVEN));
         assert_eq!(
             abandonment.reason(),
             "session \"P\" did not answer within 1.5s"
@@ -574,10 +754,16 @@ mod tests {
 
     #[test]
     fn without_heartbeats_only_the_deadline_ends_the_wait() {
-        let mut wait = Waiting::new(target(), at(0), Duration::from_mins(1), Heartbeats::None);
+        let mut wait = Waiting::new(
+            target(),
+            at(0),
+            Duration::from_mins(1),
+            Heartbeats::None,
+            Seals::NotAsked,
+        );
         assert!(!wait.due(at(30_000)).liveness);
         assert!(matches!(
-            wait.step(at(30_000), Seen::Nothing, None, POLL_PROVEN),
+            wait.step(at(30_000), Seen::Nothing, Around::default(), POLL_PROVEN),
             Next::Wait(_)
         ));
     }
@@ -589,31 +775,28 @@ mod tests {
         };
         let mut wait = waiting(600_000);
         assert!(matches!(
-            wait.step(at(0), torn(), None, POLL_PROVEN),
+            wait.step(at(0), torn(), Around::default(), POLL_PROVEN),
             Next::Wait(_)
         ));
         assert!(matches!(
-            wait.step(at(1_900), torn(), None, POLL_PROVEN),
+            wait.step(at(1_900), torn(), Around::default(), POLL_PROVEN),
             Next::Wait(_)
         ));
         assert!(matches!(
-            abandoned(wait.step(at(2_000), torn(), None, POLL_PROVEN)),
+            abandoned(wait.step(at(2_000), torn(), Around::default(), POLL_PROVEN)),
             Abandonment::Unreadable { .. }
         ));
 
         let wrong = br#"{"approved":true,"state":"denied","responderSessionId":"P"}"#;
         let wrong = Seen::Unusable(ForwardedPermissionResponse::from_json(wrong).unwrap_err());
         let mut wait = waiting(600_000);
-        let abandonment = abandoned(wait.step(at(0), wrong, None, POLL_PROVEN));
+        let abandonment = abandoned(wait.step(at(0), wrong, Around::default(), POLL_PROVEN));
         assert!(!abandonment.decision().is_approved());
     }
 
     #[test]
     fn a_response_for_other_bytes_or_from_another_session_is_refused_and_the_wait_goes_on() {
-        let expected = Expected {
-            responder: target(),
-            digest: Digest::of(b"mine"),
-        };
+        let expected = expected();
         assert_eq!(verify(&response(), &expected), Ok(()));
         let mut other = response();
         other.responder_session_id = "Q".into();
@@ -624,16 +807,21 @@ mod tests {
         let mut other = response();
         other.relay = Some(ResponseRelay {
             request_digest: Some(Digest::of(b"theirs")),
-            operator: None,
+            ..ResponseRelay::default()
         });
         let mismatch = verify(&other, &expected).unwrap_err();
         let mut wait = waiting(600_000);
         assert!(matches!(
-            wait.step(at(0), Seen::Foreign(mismatch), None, POLL_PROVEN),
+            wait.step(
+                at(0),
+                Seen::Foreign(mismatch),
+                Around::default(),
+                POLL_PROVEN
+            ),
             Next::Refuse(_)
         ));
         assert!(matches!(
-            wait.step(at(1), Seen::Nothing, None, POLL_PROVEN),
+            wait.step(at(1), Seen::Nothing, Around::default(), POLL_PROVEN),
             Next::Wait(_)
         ));
     }
@@ -662,8 +850,21 @@ mod tests {
                 liveness: Liveness::Stale,
             },
             Abandonment::TimedOut {
-                target,
+                target: target.clone(),
                 after: Duration::ZERO,
+                refused: None,
+            },
+            Abandonment::TimedOut {
+                target: target.clone(),
+                after: Duration::ZERO,
+                refused: Some(String::new()),
+            },
+            Abandonment::NoKey {
+                target: target.clone(),
+            },
+            Abandonment::Refused {
+                target,
+                cause: String::new(),
             },
             Abandonment::Withdrawn,
             Abandonment::TooManyHops {

@@ -60,6 +60,7 @@ pub(super) fn request_of(shared: &Shared, ask: &Ask, id: &RequestId) -> Forwarde
         session_id,
         agent_name,
         generation,
+        trust: _,
     } = &shared.settings;
     ForwardedPermissionRequest {
         id: id.clone(),

@@ -10,10 +10,11 @@ use tokio::sync::Notify;
 
 use super::record::{self, describe};
 use super::state::{
-    Expected, Heartbeats, LIVENESS_EVERY, Next, Outcome, POLL_PROVEN, POLL_UNPROVEN, Seen, Waiting,
+    Around, Expected, Heartbeats, LIVENESS_EVERY, Mismatch, Next, Outcome, POLL_PROVEN,
+    POLL_UNPROVEN, Seals, Seen, Waiting,
 };
 use super::submit::{adopt_or_mint, request_of, submit};
-use super::{Abandonment, Answer, Ask, Settings};
+use super::{Abandonment, Answer, Ask, Settings, Trust, Verified};
 use crate::audit::{Entry, ReviewLog};
 use crate::clock::{self, Moment};
 use crate::spool::{
@@ -24,6 +25,9 @@ use crate::wire::{Generation, MAX_HOPS, RequestId};
 
 /// From how many waiting asks on one listing is cheaper than a look for each.
 const LIST_FROM: usize = 5;
+
+/// How many refusals of one ask are recorded: nobody fills the log by writing answers that do not count.
+const REFUSALS_RECORDED: u32 = 8;
 
 /// What all asks of one requester share.
 #[derive(Debug)]
@@ -203,15 +207,24 @@ impl Drop for Open<'_> {
 pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
     let started_at = clock::now();
     let mut id = adopt_or_mint(ask.id.as_deref());
-    let done = |id: &RequestId, outcome| Answer {
+    let done = |id: &RequestId, outcome: Outcome| Answer {
         request_id: id.clone(),
+        sealed: is_sealed(&outcome),
         outcome,
-        sealed: false,
         waited: clock::now().since(started_at),
     };
     if let Some(abandonment) = too_many_hops(shared, &ask) {
         return done(&id, abandon(shared, &id, abandonment));
     }
+    let key = match &shared.settings.trust {
+        Trust::Anybody => None,
+        Trust::Pinned(key) => Some((**key).clone()),
+        Trust::NoKey => {
+            let target = shared.settings.target.clone();
+            let outcome = abandon(shared, &id, Abandonment::NoKey { target });
+            return done(&id, outcome);
+        }
+    };
     let mut request = request_of(shared, &ask, &id);
     let (submission, digest) = match submit(shared, &mut request, &mut id).await {
         Ok(submitted) => submitted,
@@ -220,10 +233,15 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
     let expected = Expected {
         responder: shared.settings.target.clone(),
         digest,
+        key,
     };
     let mut open = Open::new(shared, submission);
     let outcome = wait(shared, &mut open, &ask, &expected, started_at).await;
     done(&id, outcome)
+}
+
+fn is_sealed(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Decided(decision) if decision.decided_by.is_sealed())
 }
 
 fn too_many_hops(shared: &Shared, ask: &Ask) -> Option<Abandonment> {
@@ -245,11 +263,9 @@ fn too_many_hops(shared: &Shared, ask: &Ask) -> Option<Abandonment> {
 }
 
 fn abandon(shared: &Shared, id: &RequestId, abandonment: Abandonment) -> Outcome {
-    let entry = Entry::new("permission_forwarding.error")
-        .with("requestId", id.as_str())
-        .with("message", abandonment.reason());
-    shared.record(&entry);
-    Outcome::Abandoned(abandonment)
+    let outcome = Outcome::Abandoned(abandonment);
+    shared.record(&record::ended(shared, id, &outcome));
+    outcome
 }
 
 /// What a watch on the request file sets.
@@ -277,7 +293,13 @@ async fn wait(
         started_at,
         ask.timeout,
         heartbeats,
+        if expected.key.is_some() {
+            Seals::Pinned
+        } else {
+            Seals::NotAsked
+        },
     );
+    let mut refusals = 0_u32;
     let woken = watch_request(shared, open);
     let mut why = Look::First;
     loop {
@@ -294,7 +316,10 @@ async fn wait(
             Seen::NotLooked
         };
         let nothing = matches!(seen, Seen::Nothing | Seen::NotLooked);
-        let liveness = (due.liveness && nothing).then(|| shared.liveness(now).liveness);
+        let around = Around {
+            liveness: (due.liveness && nothing).then(|| shared.liveness(now).liveness),
+            request_is_there: (due.request && nothing).then(|| shared.outbox().has_request(&id)),
+        };
         let poll = match &woken {
             Some(woken)
                 if shared.events == Events::Local && shared.events_come.load(Ordering::Relaxed) =>
@@ -303,17 +328,24 @@ async fn wait(
             }
             Some(_) | None => POLL_UNPROVEN,
         };
-        match state.step(now, seen, liveness, poll) {
+        match state.step(now, seen, around, poll) {
             Next::Finish(outcome) => return finish(shared, open, &id, outcome),
             Next::Refuse(mismatch) => {
-                shared.record(&record::refused(shared, &id, &mismatch.to_string()));
-                let refused = shared.outbox().refuse(&id);
-                if let Err(error) = refused {
+                match refuse(shared, &id, &mismatch, &mut refusals, expected) {
+                    // The true one came while the other was taken away.
+                    Ok(Some(verified)) => {
+                        return finish(shared, open, &id, Outcome::Decided(verified.adopt()));
+                    }
+                    Ok(None) => {}
                     // It cannot be removed, so the true response cannot come either.
-                    let (target, cause) = (expected.responder.clone(), describe(&error));
-                    let outcome = Outcome::Abandoned(Abandonment::Unreadable { target, cause });
-                    return finish(shared, open, &id, outcome);
+                    Err(error) => {
+                        let (target, cause) = (expected.responder.clone(), describe(&error));
+                        let outcome = Outcome::Abandoned(Abandonment::Unreadable { target, cause });
+                        return finish(shared, open, &id, outcome);
+                    }
                 }
+                // Whoever writes answers without end holds up no other ask of this process.
+                tokio::task::yield_now().await;
                 why = Look::Now;
             }
             Next::Wait(time) => {
@@ -328,6 +360,28 @@ async fn wait(
             }
         }
     }
+}
+
+/// Takes away a response that does not count. What was taken is looked at once more: the true response may have come in its
+/// place a moment before, and then it is that one.
+fn refuse(
+    shared: &Shared,
+    id: &RequestId,
+    mismatch: &Mismatch,
+    refusals: &mut u32,
+    expected: &Expected,
+) -> Result<Option<Verified>, SpoolError> {
+    let taken = shared.outbox().refuse(id)?;
+    if let Some(bytes) = taken
+        && let Seen::Response(verified) = Seen::from_bytes(&bytes, expected)
+    {
+        return Ok(Some(*verified));
+    }
+    *refusals = refusals.saturating_add(1);
+    if *refusals <= REFUSALS_RECORDED {
+        shared.record(&record::refused(shared, id, &mismatch.to_string()));
+    }
+    Ok(None)
 }
 
 /// Records the end, and consumes what was answered or takes the request back.

@@ -271,7 +271,7 @@ mod tests {
         write(
             &mut out,
             AT,
-            &Entry::new("x.y").with_facts(details),
+            &Entry::test("x.y").with_facts(details),
             max_units,
         )
         .unwrap();
@@ -416,10 +416,10 @@ mod tests {
         assert_eq!(details_of(fits.clone(), 1000), fits);
         assert_eq!(
             details_of(
-                json!({"decidedBy": {"reason": "abcdef"}, "list": ["abcdef"]}),
+                json!({"nested": {"reason": "abcdef"}, "list": ["abcdef"]}),
                 3
             ),
-            json!({"decidedBy": {"reason": "abc…"}, "list": ["abc…"]})
+            json!({"nested": {"reason": "abc…"}, "list": ["abc…"]})
         );
         assert_eq!(details_of(json!({"a": "😀😀😀"}), 3)["a_cut"]["tail"], "😀");
         // A detail that has the name already stays what it is.

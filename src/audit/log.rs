@@ -10,10 +10,7 @@ use std::time::Duration;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{AuditError, Entry, Refusal, line};
-
-/// Event of a log whose last line was cut off before we came.
-const TORN_TAIL: &str = "review_log.torn_tail";
+use super::{AuditError, Entry, Event, Refusal, line};
 
 /// How often, and how far apart, a missing newline is looked at again: another process may be writing just now.
 const TAIL_LOOKS: usize = 5;
@@ -119,7 +116,7 @@ impl Target {
             out.push(b'\n');
         }
         let torn_at = self.torn_at.swap(NONE, Ordering::Relaxed);
-        let torn = (torn_at != NONE).then(|| Entry::new(TORN_TAIL).with("atByte", torn_at));
+        let torn = (torn_at != NONE).then(|| Entry::new(Event::TornTail).with("atByte", torn_at));
         for entry in torn.iter().chain(entries) {
             line::write(&mut out, at_ms, entry, width)
                 .map_err(|error| self.failed(error.into()))?;
@@ -279,12 +276,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = log_in(directory.path());
         let log = open(&path);
-        log.append(0, &Entry::new("one").with("requestId", "r"))
+        log.append(0, &Entry::test("one").with("requestId", "r"))
             .unwrap();
-        log.append_all(1, &[Entry::new("two"), Entry::new("three")])
+        log.append_all(1, &[Entry::test("two"), Entry::test("three")])
             .unwrap();
         log.append_all(1, &[]).unwrap();
-        open(&path).append(2, &Entry::new("four")).unwrap();
+        open(&path).append(2, &Entry::test("four")).unwrap();
         assert_eq!(events(&path), ["one", "two", "three", "four"]);
         assert!(log.is_enabled());
     }
@@ -292,7 +289,7 @@ mod tests {
     #[test]
     fn a_disabled_log_takes_everything_and_keeps_nothing() {
         let log = ReviewLog::disabled();
-        log.append(0, &Entry::new("one")).unwrap();
+        log.append(0, &Entry::test("one")).unwrap();
         assert!(!log.is_enabled());
     }
 
@@ -302,11 +299,17 @@ mod tests {
         let path = directory.path().join("review.jsonl");
         fs::write(&path, "{\"event\":\"first\"}\n{\"ts\":1,\"ev").unwrap();
         let log = open(&path);
-        log.append(5, &Entry::new("good")).unwrap();
-        log.append(5, &Entry::new("better")).unwrap();
+        log.append(5, &Entry::test("good")).unwrap();
+        log.append(5, &Entry::test("better")).unwrap();
         assert_eq!(
             events(&path),
-            ["first", "torn 2 11", TORN_TAIL, "good", "better"]
+            [
+                "first",
+                "torn 2 11",
+                Event::TornTail.name(),
+                "good",
+                "better"
+            ]
         );
         let torn = fs::read_to_string(&path).unwrap();
         assert!(
@@ -314,7 +317,7 @@ mod tests {
             "{torn}"
         );
         // It is recorded once.
-        open(&path).append(6, &Entry::new("last")).unwrap();
+        open(&path).append(6, &Entry::test("last")).unwrap();
         assert_eq!(events(&path).len(), 6);
     }
 
@@ -359,7 +362,7 @@ mod tests {
                     start.wait();
                     for record in 0..RECORDS {
                         let text = "x".repeat(3000 + (writer * 7919 + record * 104_729) % 6000);
-                        let entry = Entry::new("e")
+                        let entry = Entry::test("e")
                             .with("writer", writer)
                             .with("record", record)
                             .with("text", text);
@@ -388,13 +391,13 @@ mod tests {
         let before = rustix::process::umask(Mode::empty());
         let log = ReviewLog::open(&path, Options::default());
         rustix::process::umask(before);
-        log.unwrap().append(0, &Entry::new("one")).unwrap();
+        log.unwrap().append(0, &Entry::test("one")).unwrap();
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(&directory.path().join("a/b")), 0o700);
         assert_eq!(mode(&directory.path().join("a")), 0o700);
         // What was open to others is not any more.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
-        open(&path).append(0, &Entry::new("two")).unwrap();
+        open(&path).append(0, &Entry::test("two")).unwrap();
         assert_eq!(mode(&path), 0o600);
     }
 
@@ -434,7 +437,7 @@ mod tests {
             cut_off: AtomicBool::new(false),
         };
         let unwritable = target(File::open(&path).unwrap());
-        let error = unwritable.append(0, &[Entry::new("one")]).unwrap_err();
+        let error = unwritable.append(0, &[Entry::test("one")]).unwrap_err();
         assert!(error.to_string().contains("review.jsonl"), "{error}");
         // What the next record has to tell is not forgotten.
         assert_eq!(unwritable.torn_at.load(Ordering::Relaxed), 7);
@@ -447,8 +450,8 @@ mod tests {
         inner.torn_at.store(NONE, Ordering::Relaxed);
         inner.write(b"{\"timestamp\":\"half a rec").unwrap();
         inner.cut_off.store(true, Ordering::Relaxed);
-        cut.append(0, &Entry::new("two")).unwrap();
-        cut.append(0, &Entry::new("three")).unwrap();
+        cut.append(0, &Entry::test("two")).unwrap();
+        cut.append(0, &Entry::test("three")).unwrap();
         assert_eq!(events(&path), ["torn 1 24", "two", "three"]);
         let blocked = ReviewLog::open(&path.join("below"), Options::default()).unwrap_err();
         assert!(

@@ -14,6 +14,7 @@
 
 mod decider;
 mod entry;
+mod event;
 mod family;
 mod line;
 mod lines;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 pub use self::log::{Options, ReviewLog};
 pub use decider::{Decider, DeciderKind, Hop};
 pub use entry::Entry;
+pub use event::{Ending, Event};
 pub use family::Access;
 pub use logged::{Logged, Outcome};
 pub use query::{DeciderFilter, Query};

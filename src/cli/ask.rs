@@ -11,7 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::env::Env;
 use super::exit::Exit;
 use super::output::{self, Out};
+use super::pin::Pins;
 use super::place::Place;
+use super::role::Ancestor;
 use super::{Hinted, PlaceArgs, input, role};
 use crate::ask::{
     Abandonment, Answer, Ask, Outcome, PlainAsk, Requester, Settings, Spellings, intent_of,
@@ -25,8 +27,8 @@ use crate::spool::{
     LivenessProbe, Missing, OperatorFile, Spool, Watch, path_spellings, read_operator_file,
 };
 use crate::wire::{
-    ApprovalGrant, DecisionState, Evidence, Generation, GrantWidth, Hop, Liveness,
-    MAX_REQUEST_BYTES, PayloadKind, Principal, PromptPayload, RequestSource, SessionId,
+    ApprovalGrant, DecisionState, Evidence, Generation, GrantWidth, Liveness, MAX_REQUEST_BYTES,
+    PayloadKind, Principal, PromptPayload, RequestSource, SessionId,
 };
 
 #[derive(Debug, clap::Args)]
@@ -70,6 +72,9 @@ pub(super) struct Args {
     /// Own agent name [env: ASKRELAY_AGENT]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// Key that the session that is asked seals its answers with [env: ASKRELAY_SERVING_KEY]
+    #[arg(long, value_name = "KEY")]
+    serving_key: Option<String>,
     /// Write for the oldest generation of the peer
     #[arg(long, value_name = "GENERATION", value_parser = ["g1"])]
     peer: Option<String>,
@@ -81,18 +86,13 @@ pub(super) struct Args {
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
     let config = place.config()?.config;
-    if env.text(super::env::SERVING_KEY).is_some() {
-        return Err(Hinted {
-            message: format!(
-                "{} pins a serving key, and no answer is sealed in this version",
-                super::env::SERVING_KEY
-            ),
-            hint: "unset it if unsealed answers may count".to_owned(),
-            exit: Exit::NobodyRuled,
-            source: None,
-        }
-        .into());
-    }
+    let ancestors = role::lineage(env);
+    let pins = Pins::new(
+        env,
+        args.serving_key.as_deref(),
+        &ancestors,
+        config.require_seal.is_on(),
+    )?;
     let log = place.log_or_none(&config);
     let own = role::requester(env, args.from.as_deref());
     let agent = args
@@ -105,7 +105,6 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         return Ok(interrupted("nothing was asked"));
     };
     let payload = prepared.ask.payload.clone();
-    let lineage = role::lineage(env);
     let target = role::asked(
         env,
         prepared.session.as_deref(),
@@ -131,9 +130,10 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
             Ok(spool) => {
                 let mut target = target.session;
                 if prepared.session.is_none() && prepared.generation == Generation::Current {
-                    target = nearest_served(&spool, target, &lineage, &own.id);
+                    target = nearest_served(&spool, target, &ancestors, &pins, &own.id);
                 }
                 let settings = Settings {
+                    trust: pins.trust(&target),
                     target,
                     session_id: own.id,
                     agent_name: agent.clone(),
@@ -154,25 +154,38 @@ fn interrupted(what_follows: &str) -> Exit {
     Exit::Interrupted
 }
 
-/// A parent that serves nobody cannot answer, but a session above it may: the nearest one that is being served.
-fn nearest_served(spool: &Spool, parent: SessionId, lineage: &[Hop], own_id: &str) -> SessionId {
+/// A parent that serves nobody cannot answer, but a session above it may: the nearest one that is being served. Where any is
+/// known by its key, only those that are known are asked.
+fn nearest_served(
+    spool: &Spool,
+    parent: SessionId,
+    ancestors: &[Ancestor],
+    pins: &Pins<'_>,
+    own_id: &str,
+) -> SessionId {
     let serves = |session: &SessionId| {
         LivenessProbe::new(spool.clone(), session.clone())
             .look(clock::now())
             .liveness
             == Liveness::Alive
     };
-    if lineage.is_empty() || serves(&parent) {
+    let counts = |session: &SessionId| !pins.any() || pins.knows(session, *session == parent);
+    if ancestors.is_empty() || (counts(&parent) && serves(&parent)) {
         return parent;
     }
-    let above = lineage
+    let above: Vec<SessionId> = ancestors
         .iter()
         .rev()
-        .filter_map(|hop| SessionId::parse(&hop.session_id).ok());
-    above
-        .filter(|session| session.as_str() != own_id)
-        .find(serves)
-        .unwrap_or(parent)
+        .filter_map(|ancestor| SessionId::parse(&ancestor.hop.session_id).ok())
+        .filter(|session| session.as_str() != own_id && counts(session))
+        .collect();
+    let nearest = above.iter().find(|session| serves(session)).cloned();
+    match nearest {
+        Some(session) => session,
+        None if counts(&parent) => parent,
+        // Nobody serves it either, but if somebody comes it is the one whose key is known.
+        None => above.into_iter().next().unwrap_or(parent),
+    }
 }
 
 struct Prepared {
@@ -202,7 +215,7 @@ fn prepare(
     if !lineage.is_empty() {
         let names: Vec<&str> = lineage
             .iter()
-            .map(|hop| hop.session_id.as_str())
+            .map(|ancestor| ancestor.hop.session_id.as_str())
             .chain([own_id])
             .collect();
         payload.evidence.push(Evidence {

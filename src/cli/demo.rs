@@ -93,7 +93,8 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
     super::runtime()?.block_on(async {
         let server = Server::start(&spool, settings, start_watch(), log, prompter, person)?;
         let (done, all_done) = oneshot::channel::<()>();
-        let children = start_children(&program, &spool_path, place.path(), done)?;
+        let key = server.public_key().to_string();
+        let children = start_children(&program, &spool_path, place.path(), &key, done)?;
         let run = server.run(async move {
             // The children's end is the session's: the sender is dropped with the last of them.
             let _ended = all_done.await;
@@ -139,6 +140,7 @@ fn start_children(
     program: &Path,
     spool: &Path,
     place: &Path,
+    key: &str,
     done: oneshot::Sender<()>,
 ) -> anyhow::Result<Vec<std::thread::JoinHandle<Vec<String>>>> {
     let done = Arc::new(done);
@@ -146,12 +148,13 @@ fn start_children(
         .into_iter()
         .map(|(agent, commands)| {
             let (program, spool, place) = (program.to_owned(), spool.to_owned(), place.to_owned());
+            let key = key.to_owned();
             let done = Arc::clone(&done);
             let thread = std::thread::Builder::new()
                 .name(agent.to_owned())
                 .spawn(move || {
                     let outcomes = commands.iter().map(|command| {
-                        let outcome = ask(&program, &spool, &place, agent, command)
+                        let outcome = ask(&program, &spool, &place, &key, agent, command)
                             .unwrap_or_else(|error| format!("could not ask: {error:#}"));
                         format!("  {agent:<9} {command:<30} -> {outcome}")
                     });
@@ -169,6 +172,7 @@ fn ask(
     program: &Path,
     spool: &Path,
     place: &Path,
+    key: &str,
     agent: &str,
     command: &str,
 ) -> anyhow::Result<String> {
@@ -185,6 +189,7 @@ fn ask(
             agent,
         ])
         .env(env::SPOOL, spool)
+        .env(env::SERVING_KEY, key)
         .env(env::LOG, place.join("review.jsonl"))
         // No configuration of this machine may answer for the demonstration.
         .env("XDG_CONFIG_HOME", place)

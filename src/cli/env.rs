@@ -24,7 +24,7 @@ pub(super) const CONFIG: &str = "ASKRELAY_CONFIG";
 /// Review log.
 pub(super) const LOG: &str = "ASKRELAY_LOG";
 
-/// Key that answers must be sealed with. No answer is sealed in this version, so that nothing can be asked where it is set.
+/// Key that the parent session seals its answers with: no other answer counts.
 pub(super) const SERVING_KEY: &str = "ASKRELAY_SERVING_KEY";
 
 /// Kind of the terminal; one that is `dumb` cannot be drawn on.

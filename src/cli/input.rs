@@ -10,7 +10,7 @@ use super::Hinted;
 use super::env::Env;
 use super::output;
 use crate::ask::PlainAsk;
-use crate::audit::{Entry, ReviewLog};
+use crate::audit::{Entry, Event, ReviewLog};
 use crate::clock;
 use crate::policy::Config;
 use crate::presentation::evidence::{Call, Current, Files, Formatters, pointed_at, value_of};
@@ -120,7 +120,7 @@ pub(super) async fn added(
             let message =
                 format!("the evidence formatter of tool {tool:?} adds nothing: {failure}");
             output::warn(&message);
-            let entry = Entry::new("permission_forwarding.warning").with("message", message);
+            let entry = Entry::new(Event::Warning).with("message", message);
             if let Err(error) = log.append(clock::wall_ms(), &entry) {
                 output::warn(&format!("the review log is not written: {error}"));
             }

@@ -7,9 +7,12 @@ use std::process::Command;
 use super::env::{self, Env};
 use super::exit::Exit;
 use super::place::Place;
-use super::{Hinted, PlaceArgs, role};
-use crate::spool::Missing;
-use crate::wire::{Hop, SessionId};
+use super::role::Ancestor;
+use super::{Hinted, PlaceArgs, output, pin, role};
+use crate::clock;
+use crate::presentation::text::visible;
+use crate::spool::{LivenessProbe, Missing, Spool};
+use crate::wire::{Hop, Liveness, ServingKey, SessionId};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -22,9 +25,57 @@ pub(super) struct Args {
     /// Agent name of the child
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// Key that the child takes answers of [default: the one that the session is served with]
+    #[arg(long, value_name = "KEY")]
+    serving_key: Option<String>,
     /// The command
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// The key that a session is served with at this moment, as its heartbeat says. Whoever can write the spool can write a heartbeat,
+/// so what is believed here is that nobody does so before the first child is started; afterwards the key is fixed.
+pub(super) fn served_key(spool: &Spool, session: &SessionId) -> Option<ServingKey> {
+    let mut probe = LivenessProbe::new(spool.clone(), session.clone());
+    if probe.look(clock::now()).liveness != Liveness::Alive {
+        return None;
+    }
+    let text = probe.record()?.relay.as_ref()?.public_key.as_ref()?;
+    text.parse().ok()
+}
+
+/// The sessions above the child, outermost first, each with its key where that is known.
+fn lineage(
+    env: &Env,
+    parent: &SessionId,
+    key: Option<ServingKey>,
+) -> anyhow::Result<Vec<Ancestor>> {
+    let mut lineage = role::lineage(env);
+    if let Some(text) = env.text(env::SERVING_KEY) {
+        let own_parents = pin::parse(&text, env::SERVING_KEY)?;
+        match lineage.last_mut() {
+            Some(last) if last.key.is_none() => last.key = Some(own_parents),
+            Some(_) => {}
+            // Another launcher may have told the key alone.
+            None => lineage.extend(role::parent_of_served(env, parent.as_str()).ok().map(
+                |target| Ancestor {
+                    hop: Hop {
+                        session_id: target.session.as_str().to_owned(),
+                        agent_name: "unknown".to_owned(),
+                    },
+                    key: Some(own_parents),
+                },
+            )),
+        }
+    }
+    lineage.push(Ancestor {
+        hop: Hop {
+            session_id: parent.as_str().to_owned(),
+            agent_name: env.text(env::AGENT).unwrap_or_else(|| "unknown".to_owned()),
+        },
+        key,
+    });
+    Ok(lineage)
 }
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
@@ -54,11 +105,26 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         ));
     }
     let agent = args.agent.unwrap_or_else(|| "unknown".to_owned());
-    let mut lineage = role::lineage(env);
-    lineage.push(Hop {
-        session_id: parent.as_str().to_owned(),
-        agent_name: env.text(env::AGENT).unwrap_or_else(|| "unknown".to_owned()),
-    });
+    let key = match &args.serving_key {
+        Some(text) => Some(pin::parse(text, "--serving-key")?),
+        None => served_key(&spool, &parent),
+    };
+    let lineage = lineage(env, &parent, key.clone())?;
+    if lineage.iter().all(|ancestor| ancestor.key.is_none()) {
+        if config.require_seal.is_on() {
+            return Err(Hinted::usage(
+                format!(
+                    "answers must be sealed, and nobody serves session \"{}\" with a key that the child could be told",
+                    visible(parent.as_str())
+                ),
+                "run `askrelay serve` first, or give the key with --serving-key",
+            ));
+        }
+        output::warn(&format!(
+            "nobody serves session \"{}\" with a key, so the child will take answers without a seal",
+            visible(parent.as_str())
+        ));
+    }
     let mut words = args.command.into_iter();
     let Some(program) = words.next() else {
         return Err(Hinted::usage("there is no command", "write it behind `--`"));
@@ -74,6 +140,11 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         // Children that speak the peer's protocol look for these.
         .env(env::PEER_PARENTS[1], parent.as_str())
         .env_remove(env::PEER_PARENTS[0]);
+    match &key {
+        Some(key) => command.env(env::SERVING_KEY, key.to_string()),
+        // That of the own parent: the child asks somebody else.
+        None => command.env_remove(env::SERVING_KEY),
+    };
     for (name, path) in [
         (env::CONFIG, &place_args.config),
         (env::LOG, &place_args.log),

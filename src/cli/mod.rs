@@ -17,6 +17,7 @@ mod launch;
 mod log;
 mod ls;
 mod output;
+mod pin;
 mod place;
 mod role;
 mod schema;

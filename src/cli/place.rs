@@ -87,13 +87,6 @@ impl<'a> Place<'a> {
                 agents,
             }),
             OperatorFile::Content(bytes) => match Config::read(&bytes, &path.to_string_lossy()) {
-                Ok(config) if config.require_seal.is_on() => Err(Hinted::usage(
-                    format!(
-                        "{}: \"requireSeal\" is on, and no answer is sealed in this version",
-                        path.display()
-                    ),
-                    "take the key out: with it every answer would have to be refused",
-                )),
                 Ok(config) => {
                     for notice in &config.notices {
                         output::warn(&notice.to_string());
@@ -222,6 +215,7 @@ impl Loaded {
                 .filter_map(|(name, read)| layer(name, read.as_ref()))
                 .collect(),
             yolo: self.config.yolo_mode,
+            infrastructure: &self.config.pi_infrastructure_read_paths,
             home,
         };
         Ok(Policy::from_layers(&layers))

@@ -2,7 +2,8 @@
 
 use super::env::{self, Env};
 use crate::ask::{Candidate, CandidateKind, NoParent, Target, resolve};
-use crate::wire::{Hop, RequestId};
+use crate::wire::{Hop, RequestId, ServingKey};
+use serde_json::{Value, json};
 
 /// An id, and where it comes from.
 pub(super) struct Own {
@@ -105,31 +106,57 @@ fn parent_variables(env: &Env) -> Vec<Candidate> {
         .collect()
 }
 
+/// A session above this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ancestor {
+    pub(super) hop: Hop,
+    /// The key that it seals with, where the launcher knew it.
+    pub(super) key: Option<ServingKey>,
+}
+
 /// The sessions above this process, outermost first. A value that nobody could have written by mistake in part is dropped
 /// whole.
-pub(super) fn lineage(env: &Env) -> Vec<Hop> {
+pub(super) fn lineage(env: &Env) -> Vec<Ancestor> {
     env.text(env::LINEAGE)
         .and_then(|text| parse_lineage(&text))
         .unwrap_or_default()
 }
 
-fn parse_lineage(text: &str) -> Option<Vec<Hop>> {
-    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+fn parse_lineage(text: &str) -> Option<Vec<Ancestor>> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let text = |hop: &Value, key: &str| Some(hop.get(key)?.as_str()?.to_owned());
     value
         .as_array()?
         .iter()
         .map(|hop| {
-            Some(Hop {
-                session_id: hop.get("sessionId")?.as_str()?.to_owned(),
-                agent_name: hop.get("agentName")?.as_str()?.to_owned(),
+            Some(Ancestor {
+                hop: Hop {
+                    session_id: text(hop, "sessionId")?,
+                    agent_name: text(hop, "agentName")?,
+                },
+                key: match hop.get("servingKey") {
+                    None => None,
+                    Some(key) => Some(key.as_str()?.parse().ok()?),
+                },
             })
         })
         .collect()
 }
 
 /// The lineage as a variable's value.
-pub(super) fn lineage_text(hops: &[Hop]) -> String {
-    serde_json::to_string(hops).unwrap_or_default()
+pub(super) fn lineage_text(ancestors: &[Ancestor]) -> String {
+    let hops = ancestors.iter().map(|ancestor| {
+        let Hop {
+            session_id,
+            agent_name,
+        } = &ancestor.hop;
+        let mut hop = json!({"sessionId": session_id, "agentName": agent_name});
+        if let (Some(key), Some(hop)) = (&ancestor.key, hop.as_object_mut()) {
+            hop.insert("servingKey".to_owned(), key.to_string().into());
+        }
+        hop
+    });
+    hops.collect::<Value>().to_string()
 }
 
 #[cfg(test)]
@@ -138,14 +165,24 @@ mod tests {
 
     #[test]
     fn a_lineage_reads_back_and_a_broken_one_is_none() {
-        let hops: Vec<Hop> = (0..20)
-            .map(|n| Hop {
-                session_id: format!("s{n}"),
-                agent_name: "a\"b".into(),
+        let key = super::super::pin::tests::key(1);
+        let ancestors: Vec<Ancestor> = (0..20)
+            .map(|n| Ancestor {
+                hop: Hop {
+                    session_id: format!("s{n}"),
+                    agent_name: "a\"b".into(),
+                },
+                key: (n % 2 == 0).then(|| key.clone()),
             })
             .collect();
-        assert_eq!(parse_lineage(&lineage_text(&hops)), Some(hops));
-        for broken in ["", "7", "[7]", "[{\"sessionId\":\"x\"}]"] {
+        assert_eq!(parse_lineage(&lineage_text(&ancestors)), Some(ancestors));
+        for broken in [
+            "",
+            "7",
+            "[7]",
+            "[{\"sessionId\":\"x\"}]",
+            r#"[{"sessionId":"x","agentName":"y","servingKey":"z"}]"#,
+        ] {
             assert_eq!(parse_lineage(broken), None);
         }
     }

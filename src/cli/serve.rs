@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use super::env::{self, Env};
 use super::events::Listener;
 use super::exit::Exit;
+use super::pin::Pins;
 use super::place::{Loaded, Place};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester};
-use crate::audit::ReviewLog;
 use crate::clock;
 use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
@@ -24,7 +24,7 @@ use crate::prompt::{
     TerminalPrompter,
 };
 use crate::serve::{Annotators, Broadcasts, Mode, Parent, Server, Settings};
-use crate::spool::{Missing, Spool, Watch};
+use crate::spool::{Missing, Watch};
 use crate::wire::{Generation, SessionId};
 
 /// How many broadcasts a listener may be behind before it misses some.
@@ -47,6 +47,9 @@ pub(super) struct Args {
     /// Write what is asked and how it ended to this file, or to stdout with `-`: one JSON object a line
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
+    /// Key that the own parent seals its answers with [env: ASKRELAY_SERVING_KEY]
+    #[arg(long, value_name = "KEY")]
+    serving_key: Option<String>,
     /// Ask the own parent in the form of the oldest generation of the peer
     #[arg(long, value_name = "GENERATION", value_parser = ["g1"])]
     peer: Option<String>,
@@ -102,15 +105,28 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     } else {
         loaded.config.peer_generation
     };
-    let parent = parent(
+    let ancestors = role::lineage(env);
+    let pins = Pins::new(
         env,
-        &spool,
-        &session,
-        &agent,
-        generation,
-        watch.clone(),
-        &log,
-    );
+        args.serving_key.as_deref(),
+        &ancestors,
+        loaded.config.require_seal.is_on(),
+    )?;
+    let parent = role::parent_of_served(env, session.as_str())
+        .ok()
+        .map(|target| {
+            let settings = ask::Settings {
+                trust: pins.trust(&target.session),
+                target: target.session.clone(),
+                session_id: session.as_str().to_owned(),
+                agent_name: agent.clone(),
+                generation,
+            };
+            Parent {
+                session: target.session,
+                requester: Requester::new(&spool, settings, watch.clone(), Arc::clone(&log)),
+            }
+        });
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
     let settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
@@ -130,11 +146,13 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         let mut quit = signal(SignalKind::quit())?;
         let prompter = prompter(mode, dialog, colours(env), events)?;
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
-        match mode {
-            Mode::Dialog => server.notice(&greeting),
-            // Its first row says so all the time.
-            Mode::Inbox(_) => {}
-            Mode::Select | Mode::Headless => output::say(&greeting),
+        for line in [greeting, format!("it seals with {}", server.public_key())] {
+            match mode {
+                Mode::Dialog => server.notice(&line),
+                // Its first row says what is served, all the time.
+                Mode::Inbox(_) => {}
+                Mode::Select | Mode::Headless => output::say(&line),
+            }
         }
         server
             .run(async move {
@@ -265,29 +283,6 @@ fn select_prompter(budget: Budget, events: PersonEvents) -> anyhow::Result<Selec
         events,
     )
     .context("cannot start reading the input")
-}
-
-/// The session that this one asks in turn: only where a variable names one.
-fn parent(
-    env: &Env,
-    spool: &Spool,
-    session: &SessionId,
-    agent: &str,
-    generation: Generation,
-    watch: Option<Arc<Watch>>,
-    log: &Arc<ReviewLog>,
-) -> Option<Parent> {
-    let target = role::parent_of_served(env, session.as_str()).ok()?.session;
-    let settings = ask::Settings {
-        target: target.clone(),
-        session_id: session.as_str().to_owned(),
-        agent_name: agent.to_owned(),
-        generation,
-    };
-    Some(Parent {
-        session: target,
-        requester: Requester::new(spool, settings, watch, Arc::clone(log)),
-    })
 }
 
 fn settings(

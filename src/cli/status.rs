@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use super::env::Env;
 use super::exit::Exit;
 use super::output::{self, Out};
+use super::pin::Pins;
 use super::place::Place;
 use super::{PlaceArgs, role};
+use crate::ask::Trust;
 use crate::clock;
 use crate::presentation::text::visible;
 use crate::process::Life;
@@ -41,6 +43,8 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         .unwrap_or_default();
     let own = role::served(env, None, &default);
     let parent = role::asked(env, None, &default, &own.id);
+    let ancestors = role::lineage(env);
+    let pins = Pins::new(env, None, &ancestors, config.require_seal.is_on())?;
     if args.json {
         out.json(&json!({
             "type": "place",
@@ -54,6 +58,8 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             "session": own.id,
             "sessionFrom": own.reason,
             "parent": parent.as_ref().ok().map(|target| target.session.as_str()),
+            "servingKey": parent.as_ref().ok().and_then(|target| key_text(&pins.trust(&target.session))),
+            "requireSeal": config.require_seal.is_on(),
             "parentFrom": parent.as_ref().map_or_else(ToString::to_string, |target| target.reason.clone()),
         }))?;
         for view in &sessions {
@@ -79,11 +85,17 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         own.reason
     ))?;
     match &parent {
-        Ok(target) => out.line(&format!(
-            "asks     {}  (from {})",
-            visible(target.session.as_str()),
-            target.reason
-        ))?,
+        Ok(target) => {
+            out.line(&format!(
+                "asks     {}  (from {})",
+                visible(target.session.as_str()),
+                target.reason
+            ))?;
+            out.line(&format!(
+                "seals    {}",
+                believed(&pins.trust(&target.session))
+            ))?;
+        }
         Err(nobody) => out.line(&format!(
             "asks     nobody: {}",
             visible(&nobody.tried.join("; "))
@@ -95,12 +107,19 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         ))?;
     }
     out.line("")?;
+    table(&mut out, &sessions)?;
+    out.flush()?;
+    Ok(Exit::Ok)
+}
+
+/// The sessions, one a line.
+fn table(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
     if sessions.is_empty() {
         out.line("no sessions")?;
     } else {
         let mut rows = vec![
             [
-                "SESSION", "SERVED", "BY", "BEAT", "MODE", "WAITING", "ANSWERS",
+                "SESSION", "SERVED", "BY", "BEAT", "MODE", "WAITING", "ANSWERS", "KEY",
             ]
             .map(str::to_owned)
             .to_vec(),
@@ -110,8 +129,28 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             out.line(&line)?;
         }
     }
-    out.flush()?;
-    Ok(Exit::Ok)
+    Ok(())
+}
+
+/// The pinned key, as text.
+fn key_text(trust: &Trust) -> Option<String> {
+    match trust {
+        Trust::Pinned(key) => Some(key.to_string()),
+        Trust::Anybody | Trust::NoKey => None,
+    }
+}
+
+/// Whose answers are believed, in words.
+fn believed(trust: &Trust) -> String {
+    match trust {
+        Trust::Pinned(key) => format!("only answers sealed by {key} count"),
+        Trust::NoKey => {
+            "answers must be sealed, and no key is known: nothing can be asked".to_owned()
+        }
+        Trust::Anybody => {
+            "answers count without a seal: no key is pinned (`askrelay launch` pins one)".to_owned()
+        }
+    }
 }
 
 /// Whether somebody serves the session, in one word, as far as one look can tell.
@@ -143,9 +182,19 @@ fn row(view: &SessionView) -> Vec<String> {
         || format!("{} (no session has this name)", view.name),
         ToString::to_string,
     );
-    let (by, beat, mode) = match &view.heartbeat {
-        HeartbeatView::Absent => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
-        HeartbeatView::Bad(reason) => ("-".to_owned(), format!("bad: {reason}"), "-".to_owned()),
+    let (by, beat, mode, key) = match &view.heartbeat {
+        HeartbeatView::Absent => (
+            "-".to_owned(),
+            "-".to_owned(),
+            "-".to_owned(),
+            "-".to_owned(),
+        ),
+        HeartbeatView::Bad(reason) => (
+            "-".to_owned(),
+            format!("bad: {reason}"),
+            "-".to_owned(),
+            "-".to_owned(),
+        ),
         HeartbeatView::Record(record, mtime_ns, _) => (
             format!("pid {}", record.pid),
             format!("{} ago", output::span(age_seconds(*mtime_ns))),
@@ -154,6 +203,11 @@ fn row(view: &SessionView) -> Vec<String> {
                 .as_ref()
                 .and_then(|relay| relay.mode.clone())
                 .unwrap_or_else(|| "peer".to_owned()),
+            record
+                .relay
+                .as_ref()
+                .and_then(|relay| relay.public_key.clone())
+                .unwrap_or_else(|| "-".to_owned()),
         ),
     };
     let count =
@@ -166,6 +220,7 @@ fn row(view: &SessionView) -> Vec<String> {
         mode,
         count(view.requests),
         count(view.responses),
+        key,
     ]
     .map(|cell| visible(&cell).into_owned())
     .to_vec()
@@ -187,6 +242,7 @@ fn session_json(view: &SessionView) -> Value {
             "held": record.relay.as_ref().map(|relay| relay.held),
             "mode": record.relay.as_ref().and_then(|relay| relay.mode.as_deref()),
             "agent": record.relay.as_ref().and_then(|relay| relay.agent.as_deref()),
+            "publicKey": record.relay.as_ref().and_then(|relay| relay.public_key.as_deref()),
             "queued": record.relay.as_ref().and_then(|relay| relay.queued),
         }),
     };

@@ -99,7 +99,7 @@ pub struct Config {
     pub authorizer_chain: Vec<String>,
     /// `authorizerTrust`: families on which an allow of a link counts. None.
     pub authorizer_trust: BTreeMap<String, Vec<Family>>,
-    /// `piInfrastructureReadPaths`: directories that the host may read without asking. None.
+    /// `piInfrastructureReadPaths`: directories that agents may read without asking, for the host itself lives there. None.
     pub pi_infrastructure_read_paths: Vec<String>,
     /// `shellTools`: tools that run command lines under another name. None.
     pub shell_tools: BTreeMap<String, ShellTool>,
@@ -135,7 +135,7 @@ pub struct Config {
 
 impl Config {
     /// The keys that are set to something, and that nothing in this version heeds yet. None of them would allow more than what
-    /// is in force; `requireSeal`, which would, is refused where it is used.
+    /// is in force.
     pub fn not_in_force(&self) -> Vec<&'static str> {
         let default = Self::default();
         let set = [
@@ -145,10 +145,6 @@ impl Config {
                 self.authorizer_chain != default.authorizer_chain,
             ),
             ("shellTools", self.shell_tools != default.shell_tools),
-            (
-                "piInfrastructureReadPaths",
-                self.pi_infrastructure_read_paths != default.pi_infrastructure_read_paths,
-            ),
             ("limits", self.limits != default.limits),
             (
                 "persistGrants",

@@ -6,13 +6,13 @@
 //!
 //! One surface is judged in this order: a deny of the rules; a grant of the session; the rules' own verdict, lifted from allow
 //! to ask by a floor; the switch that turns an ask into an allow; and what no rule may allow, because nobody knows what it
-//! would do. A command line is taken apart before (see [`super::command`]).
+//! would do. At the very end, an ask to read what belongs to the host itself is allowed (see [`super::infrastructure`]). A command line is taken apart before (see [`super::command`]).
 //!
 //! This module asks nobody and records nothing.
 //!
 //! # Invariants
 //!
-//! * An allow needs a rule or a grant that matches; everything else is at least an ask.
+//! * An allow needs a rule or a grant that matches, the switch, or a directory of the host; everything else is at least an ask.
 //! * Text that differs from the bytes on disk is never allowed.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::pattern::Pattern;
 use super::rules::{Origin, Policy, Rule, RuleSet, Verdict};
 use super::session_rules::{SessionGrant, SessionRules};
 use super::{BASH_SURFACE, family_members, is_path_surface};
-use crate::wire::{DecisionSource, ForwardedAccessIntent, SENTINEL_LOSSY_TEXT};
+use crate::wire::{DecisionSource, ForwardedAccessIntent, PromptPayload, SENTINEL_LOSSY_TEXT};
 
 /// What is to be judged.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +31,8 @@ pub struct Question<'a> {
     pub intent: Option<&'a ForwardedAccessIntent>,
     /// Whether the text is what stands on disk.
     pub text: TextFidelity,
+    /// The complete facts, where there are any. No rule looks at them; they tell whether an ask only reads.
+    pub payload: Option<&'a PromptPayload>,
 }
 
 /// Whether the text of an ask is what stands on disk.
@@ -134,6 +136,18 @@ impl Policy {
         }
         if question.text == TextFidelity::Replaced {
             found = found.lifted(SENTINEL_LOSSY_TEXT);
+        } else if found.verdict == Verdict::Ask
+            && bench
+                .rules
+                .infrastructure()
+                .covers(intent, question.payload)
+        {
+            found = Finding {
+                verdict: Verdict::Allow,
+                pattern: None,
+                by: By::Infrastructure,
+                ..found
+            };
         }
         found.into_judgement(bench.matched)
     }
@@ -153,6 +167,9 @@ pub(super) struct Finding<'a> {
 pub(super) enum By {
     Rule(Origin),
     Grant,
+    /// The switch, on what the pattern asks.
+    Yolo,
+    Infrastructure,
 }
 
 impl<'a> Finding<'a> {
@@ -210,6 +227,8 @@ impl<'a> Finding<'a> {
             by: match self.by {
                 By::Rule(origin) => By::Rule(origin),
                 By::Grant => By::Rule(Origin::Session),
+                // Nor is the switch, where it is not enough.
+                By::Yolo | By::Infrastructure => By::Rule(Origin::Yolo),
             },
             ..self
         }
@@ -237,6 +256,8 @@ impl<'a> Finding<'a> {
                     surface: self.surface.to_owned(),
                     pattern,
                 },
+                By::Yolo => DecisionSource::Yolo { pattern },
+                By::Infrastructure => DecisionSource::InfrastructureRead,
             },
             matched,
         }
@@ -337,7 +358,7 @@ impl<'a> Bench<'a> {
         match self.rules.yolo() {
             Switch::On if found.verdict == Verdict::Ask => Finding {
                 verdict: Verdict::Allow,
-                by: By::Rule(Origin::Yolo),
+                by: By::Yolo,
                 ..found
             },
             Switch::On | Switch::Off => found,
@@ -604,6 +625,7 @@ mod tests {
         let question = Question {
             intent: Some(intent),
             text,
+            payload: None,
         };
         policy.judge(&question, grants)
     }
@@ -779,7 +801,11 @@ mod tests {
             surfaces: vec![("*".to_owned(), SurfaceRules::Whole(Verdict::Allow))],
         };
         for text in [TextFidelity::Exact, TextFidelity::Replaced] {
-            let question = Question { intent: None, text };
+            let question = Question {
+                intent: None,
+                text,
+                payload: None,
+            };
             let judgement =
                 policy(&map, &map, Switch::On).judge(&question, &SessionRules::default());
             assert_eq!(judgement.verdict, Verdict::Ask);

@@ -17,6 +17,7 @@ mod command;
 mod config;
 mod dialog_keys;
 mod front_matter;
+mod infrastructure;
 mod json;
 mod judge;
 mod nearest;

@@ -17,6 +17,7 @@ use super::config::{
     Notice, Program, ShellTool, Switch,
 };
 use super::dialog_keys::{self, DialogKeys};
+use super::infrastructure;
 use super::json::{At, JsonProblem, Member, Node, Position, Value, clip, decode, parse};
 use super::nearest::nearest;
 use super::permission::{
@@ -242,7 +243,7 @@ impl Reader<'_> {
             "authorizerChain" => config.authorizer_chain = texts(node, key)?,
             "authorizerTrust" => config.authorizer_trust = authorizer_trust(node, key)?,
             "piInfrastructureReadPaths" => {
-                config.pi_infrastructure_read_paths = texts(node, key)?;
+                config.pi_infrastructure_read_paths = self.read_paths(node, key)?;
             }
             "shellTools" => config.shell_tools = shell_tools(node, key)?,
             "permission" => config.permission = self.permission(node, key)?,
@@ -280,6 +281,23 @@ impl Reader<'_> {
             _ => return unknown_key(member, None, &CONFIG_KEYS),
         }
         Ok(())
+    }
+
+    /// An entry that can hold nothing is skipped, which means more asking: worth a word, not an error.
+    fn read_paths(&mut self, node: &Node, what: &str) -> Read<Vec<String>> {
+        let paths = texts(node, what)?;
+        for (path, item) in paths.iter().zip(array(node, what)?) {
+            if !infrastructure::is_usable(path) {
+                self.notice(
+                    item.offset,
+                    format!(
+                        "{what:?} names {:?}, which is no absolute directory; it is skipped",
+                        clip(path)
+                    ),
+                );
+            }
+        }
+        Ok(paths)
     }
 
     /// A link without a program is skipped, which means more asking: worth a word, not an error.

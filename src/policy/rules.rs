@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use super::config::Switch;
 use super::family_members;
+use super::infrastructure::Infrastructure;
 use super::pattern::Pattern;
 use super::permission::{PatternRule, PermissionMap, SurfaceRules};
 
@@ -118,6 +119,8 @@ pub struct Layers<'a> {
     pub agents: Vec<AgentLayer<'a>>,
     /// Whether every ask is an allow.
     pub yolo: Switch,
+    /// Directories of the host, which agents may read.
+    pub infrastructure: &'a [String],
     /// What `~` stands for.
     pub home: Option<&'a str>,
 }
@@ -197,7 +200,8 @@ impl Policy {
                 .chain(of(AgentOwner::User))
                 .chain(of(AgentOwner::Project))
                 .collect();
-            RuleSet::compile(&scopes, layers.yolo, layers.home)
+            let infrastructure = Infrastructure::new(layers.infrastructure, layers.home);
+            RuleSet::compile(&scopes, layers.yolo, infrastructure, layers.home)
         };
         Self {
             base: build(None),
@@ -209,7 +213,7 @@ impl Policy {
         }
     }
 
-    /// The same policy with every allow turned into an ask, and without the switch that undoes it: for a session that found
+    /// The same policy with every allow turned into an ask, and without what undoes it (the switch, the directories of the host): for a session that found
     /// its configuration broken.
     #[must_use]
     pub fn clamped(self) -> Self {
@@ -239,10 +243,16 @@ pub struct RuleSet {
     by_wildcard: Vec<(Pattern, Arc<Rule>)>,
     default: (Verdict, Origin),
     yolo: Switch,
+    infrastructure: Infrastructure,
 }
 
 impl RuleSet {
-    fn compile(scopes: &[(Origin, LayerRules<'_>)], yolo: Switch, home: Option<&str>) -> Self {
+    fn compile(
+        scopes: &[(Origin, LayerRules<'_>)],
+        yolo: Switch,
+        infrastructure: Infrastructure,
+        home: Option<&str>,
+    ) -> Self {
         let mut merged = Merged::default();
         let mut broken = false;
         for (origin, layer) in scopes {
@@ -252,7 +262,10 @@ impl RuleSet {
                 LayerRules::Unreadable => broken = true,
             }
         }
-        let set = merged.compile(yolo, home);
+        let set = Self {
+            infrastructure,
+            ..merged.compile(yolo, home)
+        };
         if broken { set.clamped() } else { set }
     }
 
@@ -288,6 +301,7 @@ impl RuleSet {
             by_wildcard,
             default,
             yolo,
+            infrastructure: Infrastructure::default(),
         }
     }
 
@@ -327,6 +341,11 @@ impl RuleSet {
     /// Whether an ask is an allow here.
     pub fn yolo(&self) -> Switch {
         self.yolo
+    }
+
+    /// The directories of the host.
+    pub(super) fn infrastructure(&self) -> &Infrastructure {
+        &self.infrastructure
     }
 
     /// Calls `visit` with each rule whose surface covers `surface`, in order.

@@ -302,6 +302,7 @@ fn deciding_session(source: &DecisionSource) -> Option<&str> {
         let DecisionSource::Forwarded {
             responder,
             decision,
+            ..
         } = source
         else {
             break;

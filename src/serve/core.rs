@@ -12,7 +12,7 @@ use super::event::{Annotate, Answer, Care, Delivery, Effect, Event, FileClock, P
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
-use crate::audit::{AuditError, Entry, ReviewLog};
+use crate::audit::{self, AuditError, Entry, ReviewLog};
 use crate::clock::{self, Moment};
 use crate::presentation::broadcast::Broadcast;
 use crate::process;
@@ -22,8 +22,8 @@ use crate::spool::{
     LockOutcome, Owner, RequesterLife, Scan, ServingLock, Spool, SpoolError, Unchanged,
 };
 use crate::wire::{
-    Decision, Digest, ForwardedPermissionResponse, Heartbeat, HeartbeatRelay, Liveness, RequestId,
-    ResponseRelay, SessionId,
+    Decision, Digest, ForwardedPermissionRequest, ForwardedPermissionResponse, Heartbeat,
+    HeartbeatRelay, Liveness, RequestId, ResponseRelay, SealKey, SessionId,
 };
 
 /// How long work goes on before other inputs get their turn.
@@ -67,6 +67,10 @@ pub(super) struct Core {
     pub(super) mode: &'static str,
     pub(super) agent: String,
     pub(super) session: SessionId,
+    /// Seals every answer of this session; known to this process only.
+    pub(super) seal_key: SealKey,
+    /// Its public half, as text.
+    pub(super) public_key: String,
     pub(super) require_audit: bool,
     /// Requests for which a response lay there when this process came.
     pub(super) answered_before: HashSet<RequestId>,
@@ -312,13 +316,14 @@ impl Core {
             let kept = self.heartbeat.keep_place();
             self.trouble("heartbeat directory", kept);
         }
+        self.look_for_a_foreign_heartbeat();
         let record = Heartbeat {
             session_id: self.session.as_str().to_owned(),
             pid: process::own_pid(),
             updated_at_ms: clock::wall_ms(),
             relay: Some(HeartbeatRelay {
                 held: self.lock.is_some(),
-                public_key: None,
+                public_key: Some(self.public_key.clone()),
                 process: process::own_mark().clone(),
                 queued: u64::try_from(self.state.waiting()).ok(),
                 mode: Some(self.mode.to_owned()),
@@ -334,6 +339,21 @@ impl Core {
             });
         });
         self.trouble("heartbeat", beaten);
+    }
+
+    /// A heartbeat that somebody else wrote names a key that is not ours, or a server that there is none of: a child that is
+    /// started in this moment believes it.
+    fn look_for_a_foreign_heartbeat(&mut self) {
+        if !self.heartbeat.is_foreign() || self.successor.is_some() {
+            return;
+        }
+        let text = "somebody else has written the heartbeat of this session; a child that was started just now may have \
+                    been told a false key";
+        let known = self.troubles.insert("foreign heartbeat", text.to_owned());
+        if known.is_none() {
+            self.notice(text);
+            self.record(&[warning(text)]);
+        }
     }
 
     pub(super) fn look_at_parent(&mut self, now: Moment) {
@@ -372,11 +392,12 @@ impl Core {
             }
             Effect::SetAside {
                 candidate,
+                digest,
                 reason,
                 answer,
             } => {
                 if let (Some(id), Some(decision)) = (&candidate.id, answer) {
-                    self.answer_unusable(id, decision);
+                    self.answer_unusable(id, digest, decision);
                 }
                 if let Err(error) =
                     self.inbox
@@ -419,11 +440,11 @@ impl Core {
             return false;
         }
         let found = self.inbox.response(id);
-        let settled = found.is_some_and(|found| self.is_own(&found, Digest::of(bytes)));
+        // A request that cannot be used is answered and then moved aside: that is still to be done.
+        let settled = found.is_some_and(|found| self.is_own(&found, Digest::of(bytes)))
+            && ForwardedPermissionRequest::from_json(bytes).is_ok();
         if settled {
-            self.record(&[
-                Entry::new("forwarded_permission.answered_before").with("requestId", id.as_str())
-            ]);
+            self.record(&[Entry::new(audit::Event::AnsweredBefore).with("requestId", id.as_str())]);
             if let Err(error) = self.inbox.remove_request(id) {
                 self.warn(&error);
             }
@@ -431,7 +452,18 @@ impl Core {
         settled
     }
 
-    /// Whether a response is this session's answer to the request bytes of this digest.
+    /// Whether a response is an answer of this very process to the request bytes of this digest.
+    fn is_sealed_by_us(&self, response: &[u8], digest: Digest) -> bool {
+        ForwardedPermissionResponse::from_json(response).is_ok_and(|response| {
+            response
+                .open_seal(&self.seal_key.public())
+                .is_ok_and(|sealed| sealed.request_digest() == Some(digest))
+        })
+    }
+
+    /// Whether a response looks like an answer of this session, in an earlier process, to the request bytes of this digest. The
+    /// key of that process went with it, so this is no proof: it is looked at for what lay there before this process came, and a
+    /// requester that was told a key believes none of it.
     fn is_own(&self, response: &[u8], digest: Digest) -> bool {
         ForwardedPermissionResponse::from_json(response).is_ok_and(|response| {
             response.responder_session_id == self.session.as_str()
@@ -474,7 +506,7 @@ impl Core {
             );
         }
         let response = self.response(&answer);
-        let Ok(bytes) = response.to_json() else {
+        let Ok(bytes) = response.to_sealed_json(&self.seal_key) else {
             return Delivery::Failed("the response cannot be written as JSON".to_owned());
         };
         match self.inbox.answer(&answer.id, Some(answer.stamp), &bytes) {
@@ -500,11 +532,11 @@ impl Core {
     /// A response lies there already. If it is an answer of this session to these bytes, it stands: nobody is answered twice.
     /// Anything else was put there by somebody who may not answer, and makes room.
     fn already_there(&mut self, answer: &Answer, found: &[u8]) -> Delivery {
-        if self.is_own(found, answer.digest) {
+        if self.is_sealed_by_us(found, answer.digest) {
             return Delivery::AlreadyAnswered;
         }
         let reason = "this session did not write it";
-        self.record(&[Entry::new("forwarded_permission.response_refused")
+        self.record(&[Entry::new(audit::Event::ResponseRefused)
             .with("requestId", answer.id.as_str())
             .with("targetSessionId", self.session.as_str())
             .with("reason", reason)]);
@@ -527,14 +559,14 @@ impl Core {
             width: answer.decision.width,
             relay: Some(ResponseRelay {
                 request_digest: Some(answer.digest),
-                operator: None,
+                ..ResponseRelay::default()
             }),
         }
     }
 
-    /// Tells whoever waits for an unusable request that nothing will come of it. There is no digest to bind it to, and a
-    /// denial needs none.
-    fn answer_unusable(&mut self, id: &RequestId, decision: Decision) {
+    /// Tells whoever waits for an unusable request that nothing will come of it. Where it could not even be read there is no
+    /// digest to bind the denial to; a requester that was told a key then waits no longer than it would without an answer.
+    fn answer_unusable(&mut self, id: &RequestId, digest: Option<Digest>, decision: Decision) {
         let response = ForwardedPermissionResponse {
             state: decision.state,
             denial_reason: decision.denial_reason,
@@ -542,9 +574,12 @@ impl Core {
             responded_at_ms: Some(clock::wall_ms()),
             decided_by: Some(decision.decided_by),
             width: decision.width,
-            relay: Some(ResponseRelay::default()),
+            relay: Some(ResponseRelay {
+                request_digest: digest,
+                ..ResponseRelay::default()
+            }),
         };
-        let published = match response.to_json() {
+        let published = match response.to_sealed_json(&self.seal_key) {
             Ok(bytes) => self
                 .inbox
                 .publish_denial(id, &bytes)
@@ -592,5 +627,5 @@ impl Core {
 
 /// An entry about something that does not stop the session.
 pub(super) fn warning(message: &str) -> Entry {
-    Entry::new("permission_forwarding.warning").with("message", message)
+    Entry::new(audit::Event::Warning).with("message", message)
 }

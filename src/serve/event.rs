@@ -132,6 +132,8 @@ pub enum Effect {
     SetAside {
         /// What.
         candidate: Candidate,
+        /// Digest of its bytes, where they could be read.
+        digest: Option<Digest>,
         /// Why.
         reason: String,
         /// What its requester is told; `None` where nobody waits.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use zeroize::Zeroizing;
 
 use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
@@ -16,16 +17,17 @@ use super::event::{Event, FileClock, Relay, RelayOutcome};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
 use crate::ask::{Ask, Outcome, Requester, describe};
-use crate::audit::{Entry, ReviewLog};
+use crate::audit::{self, Entry, ReviewLog};
 use crate::clock::{self, Moment};
 use crate::policy::{self, Policy, SessionRules};
 use crate::presentation::broadcast::Broadcast;
+use crate::process;
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
     Effort, Events, HeartbeatFile, Inbox, LivenessProbe, LockOutcome, OnWake, Owner, ServingLock,
     Spool, SpoolError, Wake, Watch, WatchId,
 };
-use crate::wire::{Digest, Hop, RequestId, SessionId};
+use crate::wire::{Digest, Hop, RequestId, SEAL_SEED_BYTES, SealKey, ServingKey, SessionId};
 
 /// How often the heartbeat is written. A requester takes a record for stale after five seconds.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
@@ -107,6 +109,12 @@ pub enum ServeError {
         /// Who serves it.
         owner: Owner,
     },
+    /// The machine has no randomness to make a key of.
+    #[error("cannot make a key to seal answers with: {0}")]
+    NoKey(String),
+    /// The memory that holds the key cannot be closed to others.
+    #[error("cannot close the memory of this process to others of the same user")]
+    OpenMemory(#[source] std::io::Error),
     /// The spool failed.
     #[error(transparent)]
     Spool(#[from] SpoolError),
@@ -130,6 +138,11 @@ impl ServeError {
                 None => "stop the other server first, or serve another session with --session"
                     .to_owned(),
             },
+            Self::NoKey(_) => "check that this system can give random bytes (getrandom)".to_owned(),
+            Self::OpenMemory(_) => {
+                "check what restricts this process (seccomp, a sandbox): it must be allowed prctl(PR_SET_DUMPABLE)"
+                    .to_owned()
+            }
             Self::Spool(error) => error.hint(),
         }
     }
@@ -180,6 +193,9 @@ impl Server {
             LockOutcome::Busy(owner) => return Err(ServeError::Busy { session, owner }),
             LockOutcome::Unsupported => None,
         };
+        // Closed before there is anything in it to read.
+        process::close_memory().map_err(ServeError::OpenMemory)?;
+        let seal_key = new_key()?;
         let inbox = Inbox::open(spool, &session)?;
         let setup = Setup {
             session: session.clone(),
@@ -228,6 +244,8 @@ impl Server {
             mode: settings.mode.name(),
             agent: settings.agent,
             session,
+            public_key: seal_key.public().to_string(),
+            seal_key,
             require_audit: settings.require_audit,
             answered_before: HashSet::new(),
             troubles: HashMap::new(),
@@ -264,7 +282,7 @@ impl Server {
         core.scan(now, Effort::Full);
         core.beat(now);
         core.heartbeat.sweep_dead(file_now);
-        let started = Entry::new("forwarded_permission.serving_started")
+        let started = Entry::new(audit::Event::ServingStarted)
             .with("sessionId", core.session.as_str())
             .with("mode", core.mode);
         core.record(&[started]);
@@ -278,7 +296,7 @@ impl Server {
             .annotating
             .unregistered()
             .iter()
-            .map(|name| Entry::new("annotator_chain_unregistered_link").with("name", name.as_str()))
+            .map(|name| Entry::new(audit::Event::AnnotatorUnregistered).with("name", name.as_str()))
             .collect();
         self.core().record(&entries);
     }
@@ -286,6 +304,11 @@ impl Server {
     /// Tells the person something that needs no answer.
     pub fn notice(&self, text: &str) {
         self.core().notice(text);
+    }
+
+    /// The key that verifies this session's seals.
+    pub fn public_key(&self) -> ServingKey {
+        self.core().seal_key.public()
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {
@@ -486,8 +509,8 @@ impl Server {
             watch.forget(&id);
         }
         let mut core = self.core();
-        let stopped = Entry::new("forwarded_permission.serving_stopped")
-            .with("sessionId", core.session.as_str());
+        let stopped =
+            Entry::new(audit::Event::ServingStopped).with("sessionId", core.session.as_str());
         core.record(&[stopped]);
         // One that fails must not keep the other from being tried.
         let withdrawn = core.heartbeat.withdraw();
@@ -500,6 +523,13 @@ impl Server {
         withdrawn?;
         Ok(closed?)
     }
+}
+
+/// A key that nobody has had before.
+fn new_key() -> Result<SealKey, ServeError> {
+    let mut seed = Zeroizing::new([0; SEAL_SEED_BYTES]);
+    getrandom::fill(seed.as_mut()).map_err(|error| ServeError::NoKey(error.to_string()))?;
+    Ok(SealKey::from_seed(&seed))
 }
 
 /// What the watcher calls: it serves the wake itself if the loop is not at it, and wakes the loop for what is left.

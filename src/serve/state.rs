@@ -25,12 +25,13 @@ use std::time::Duration;
 use self::annotations::Annotations;
 use super::event::{Care, Effect, Event, FileClock, ParentLife};
 use super::queue::Queue;
-use crate::audit::Entry;
+use crate::audit::{Ending, Entry};
 use crate::clock::Moment;
 use crate::policy::{self, Policy, SessionRules};
 use crate::spool::{Candidate, FileStamp};
 use crate::wire::{
-    ApprovalGrant, Decision, Digest, ForwardedPermissionRequest, GrantWidth, RequestId, SessionId,
+    ApprovalGrant, Decision, DecisionSource, Digest, ForwardedPermissionRequest, GrantWidth,
+    RequestId, SessionId,
 };
 
 /// First wait after a failed write; it doubles up to [`RETRY_MOST`].
@@ -312,9 +313,9 @@ impl State {
         effects
     }
 
-    /// What every entry about a served request begins with.
-    fn details(&self, event: &'static str, request: &ForwardedPermissionRequest) -> Entry {
-        Entry::new(event)
+    /// Adds what every entry about a served request tells.
+    fn details(&self, entry: Entry, request: &ForwardedPermissionRequest) -> Entry {
+        entry
             .with("requestId", request.id.as_str())
             .with("source", SPOOL_LABEL)
             .with("requesterAgentName", request.requester_agent_name.as_str())
@@ -326,9 +327,9 @@ impl State {
             )
     }
 
-    /// What every entry about a question to a person begins with.
-    fn prompt_entry(event: &'static str, request: &ForwardedPermissionRequest) -> Entry {
-        Entry::new(event)
+    /// Adds what every entry about a question tells.
+    fn prompt_entry(entry: Entry, request: &ForwardedPermissionRequest) -> Entry {
+        entry
             .with("requestId", request.id.as_str())
             .with("source", request.source.unwrap_or_default().name())
             .with_opt("agentName", request.agent_name())
@@ -348,7 +349,20 @@ enum Authority {
 }
 
 fn requester_gone(id: &RequestId, requester: &str) -> Entry {
-    Entry::new("forwarded_permission.requester_gone")
+    unanswered(
+        Ending::RequesterGone,
+        id,
+        "the process that asked has ended",
+    )
+    .with("requesterSessionId", requester)
+}
+
+/// An ask ends, and nobody gets an answer: nobody has decided it either.
+fn unanswered(ending: Ending, id: &RequestId, reason: &str) -> Entry {
+    let nobody = DecisionSource::Unavailable {
+        reason: reason.to_owned(),
+    };
+    Entry::ending(ending, &nobody)
         .with("requestId", id.as_str())
-        .with("requesterSessionId", requester)
+        .with("reason", reason)
 }

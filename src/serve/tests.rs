@@ -44,7 +44,7 @@ fn policy() -> Arc<Policy> {
         project: LayerRules::Absent,
         agents: Vec::new(),
         yolo: Switch::Off,
-        home: None,
+        ..Layers::default()
     }))
 }
 

@@ -203,8 +203,8 @@ impl Dir {
         Ok(rustix::fs::mkdirat(&self.fd, name, DIR_MODE)?)
     }
 
-    /// Gives a directory in this one another name, which must be free.
-    pub(crate) fn rename_dir(&self, from: &str, to: &str) -> io::Result<()> {
+    /// Gives something in this directory another name, which must be free.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
             // A plain rename replaces an empty directory only, which is as good as none.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
@@ -224,6 +224,15 @@ impl Dir {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(DirRemoval::Gone),
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(DirRemoval::NotEmpty),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes whatever has this name, as far as that goes: what stands in a directory stays.
+    pub(crate) fn remove_any(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(Errno::ISDIR | Errno::PERM) => self.remove_dir(name).map(|_| ()),
             Err(error) => Err(error.into()),
         }
     }

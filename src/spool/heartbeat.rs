@@ -19,6 +19,8 @@ pub struct HeartbeatFile {
     spool: Spool,
     serving: Dir,
     name: String,
+    /// The record as this process left it.
+    published: Option<FileStamp>,
 }
 
 impl HeartbeatFile {
@@ -29,6 +31,7 @@ impl HeartbeatFile {
             spool: spool.clone(),
             serving,
             name: record_name(session),
+            published: None,
         })
     }
 
@@ -40,9 +43,9 @@ impl HeartbeatFile {
         {
             PublishOutcome::Published(published) => {
                 let stat = rustix::fs::fstat(&published.file).map_err(std::io::Error::from);
-                Ok(FileStamp::of(
-                    &stat.context("look at the heartbeat", path())?,
-                ))
+                let stamp = FileStamp::of(&stat.context("look at the heartbeat", path())?);
+                self.published = Some(stamp);
+                Ok(stamp)
             }
             PublishOutcome::AlreadyThere => Err(SpoolError::Io {
                 doing: "write the heartbeat",
@@ -50,6 +53,12 @@ impl HeartbeatFile {
                 source: std::io::ErrorKind::AlreadyExists.into(),
             }),
         }
+    }
+
+    /// Whether another record lies at the place of the one that this process wrote last: nobody else has a reason to write one.
+    pub fn is_foreign(&self) -> bool {
+        let there = self.serving.stat(&self.name).ok().flatten();
+        matches!((self.published, there), (Some(ours), Some(there)) if ours != there)
     }
 
     /// Opens the directory anew where it was removed or replaced: whoever looks, looks into the new one.

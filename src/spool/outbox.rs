@@ -175,7 +175,7 @@ impl Outbox {
         let staged = session.open_dir(&pin)?.ok_or(io::ErrorKind::NotFound)?;
         let moved = staged
             .publish(&pin, b"", Replace::Always)
-            .and_then(|_| session.rename_dir(&pin, REQUESTS));
+            .and_then(|_| session.rename(&pin, REQUESTS));
         let requests = match moved {
             Ok(()) => staged.at(session.path().join(REQUESTS)),
             Err(error) => {
@@ -336,8 +336,44 @@ impl Outbox {
         Ok(ids)
     }
 
-    /// Removes a response that is not for this requester, so that the true one can come.
-    pub fn refuse(&mut self, id: &RequestId) -> Result<Removal, SpoolError> {
+    /// Takes a response away that is not for this requester, so that the true one can come, and gives what was taken: where one
+    /// came in the place of the other meanwhile, it is not lost. Whatever lies there goes, a link or a directory as well.
+    pub fn refuse(&mut self, id: &RequestId) -> Result<Option<Vec<u8>>, SpoolError> {
+        let name = id.file_name();
+        let path = self.spool.response_path(&self.session, &name);
+        let aside = format!(
+            ".refused-{}-{}.tmp",
+            crate::process::own_pid(),
+            next_number()
+        );
+        let taken = self.dirs().and_then(|dirs| {
+            dirs.responses.rename(&name, &aside)?;
+            let read = dirs.responses.read(&aside, MAX_RESPONSE_BYTES);
+            dirs.responses.remove_any(&aside)?;
+            Ok(read)
+        });
+        match taken {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Ok(FileRead::Content { bytes, .. }) => Ok(Some(bytes)),
+            Ok(FileRead::Missing | FileRead::Refused(_) | FileRead::Failed(_)) => Ok(None),
+            Err(source) => Err(SpoolError::Io {
+                doing: "remove the response",
+                path,
+                source,
+            }),
+        }
+    }
+
+    /// Whether the request lies there still. Where that cannot be told, it may.
+    pub fn has_request(&mut self, id: &RequestId) -> bool {
+        let name = id.file_name();
+        match self.dirs().and_then(|dirs| dirs.requests.stat(&name)) {
+            Ok(stamp) => stamp.is_some(),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
+    fn remove_response(&mut self, id: &RequestId) -> Result<Removal, SpoolError> {
         let name = id.file_name();
         let path = self.spool.response_path(&self.session, &name);
         match self.dirs().and_then(|dirs| dirs.responses.remove(&name)) {
@@ -348,10 +384,10 @@ impl Outbox {
 
     /// Removes the response, the request, and what is empty then: the order in which an answer is consumed.
     pub fn finish(&mut self, submission: Submission) -> Result<(), SpoolError> {
-        let refused = self.refuse(submission.id());
+        let consumed = self.remove_response(submission.id());
         // The request goes in any case: it is settled, whatever lies at the place of the response.
         let withdrawn = self.withdraw(submission);
-        let _removal = refused?;
+        let _removal = consumed?;
         withdrawn
     }
 

@@ -3,7 +3,7 @@
 //! A [`DecisionSource`] is made where the decision is made and never inferred later from a state or an event name. It nests:
 //! each session that passes an answer on wraps it in one `forwarded` frame. On the wire it is optional and all-or-nothing.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::json::Fields;
 
@@ -73,7 +73,36 @@ pub enum DecisionSource {
         responder: Option<String>,
         /// What decided within it; `None` where it did not say.
         decision: Option<Box<DecisionSource>>,
+        /// Whether its answer carried a seal of the key that the adopting session expects. It is the word of the session that
+        /// adopted the answer, and as good as that one's own seal; a frame of the peer never says it.
+        #[serde(
+            rename = "relay",
+            serialize_with = "write_sealed",
+            skip_serializing_if = "is_unsealed"
+        )]
+        sealed: bool,
     },
+}
+
+/// Our own fact about a frame, under the one key that holds our own facts.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the serialiser calls it with a reference to the field"
+)]
+fn write_sealed<S: Serializer>(sealed: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Out {
+        sealed: bool,
+    }
+    Out { sealed: *sealed }.serialize(serializer)
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the serialiser calls it with a reference to the field"
+)]
+fn is_unsealed(sealed: &bool) -> bool {
+    !sealed
 }
 
 /// Where a person answered.
@@ -153,6 +182,9 @@ impl DecisionSource {
                 Self::Forwarded {
                     responder,
                     decision,
+                    sealed: fields
+                        .object("relay")
+                        .is_some_and(|relay| relay.boolean("sealed") == Some(true)),
                 }
             }
             _ => return None,
@@ -184,7 +216,22 @@ impl DecisionSource {
         Self::Forwarded {
             responder,
             decision,
+            sealed: false,
         }
+    }
+
+    /// As [`DecisionSource::forwarded_from`], by a session that looked whether the answer was sealed.
+    pub fn adopted_from(responder: String, decision: Option<Self>, is_sealed: bool) -> Self {
+        let mut frame = Self::forwarded_from(Some(responder), decision);
+        if let Self::Forwarded { sealed, .. } = &mut frame {
+            *sealed = is_sealed;
+        }
+        frame
+    }
+
+    /// Whether the outermost frame says that the answer in it was sealed.
+    pub fn is_sealed(&self) -> bool {
+        matches!(self, Self::Forwarded { sealed: true, .. })
     }
 
     /// How many `forwarded` frames are around the effective source.

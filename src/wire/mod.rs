@@ -37,7 +37,10 @@ pub use request::{
 };
 pub use response::{Decision, DecisionState, ForwardedPermissionResponse, ResponseRelay};
 pub use schema::SchemaName;
-pub use seal::{Digest, NotADigest};
+pub use seal::{
+    Digest, Envelope, NotADigest, NotAKey, SEAL_PAYLOAD_TYPE, SEAL_SEED_BYTES, SealFault, SealKey,
+    ServingKey,
+};
 pub use session::{SessionId, SessionIdError, UNKNOWN, trim};
 
 /// Largest request file that is read, in bytes.

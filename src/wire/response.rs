@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::decider::DecisionSource;
 use super::grant::GrantWidth;
 use super::json::{Document, Fields};
-use super::seal::Digest;
+use super::seal::{Digest, Envelope, EnvelopeOut, SealFault, SealKey, ServingKey};
 use super::{MAX_RESPONSE_BYTES, Unusable, WriteError};
 
 /// Outcome of an ask, as it stands on the wire.
@@ -175,6 +175,8 @@ pub struct ResponseRelay {
     pub request_digest: Option<Digest>,
     /// Name of the person's key, where one signed.
     pub operator: Option<String>,
+    /// The serving session's signature over the answer without it.
+    pub seal: Option<Envelope>,
 }
 
 impl ForwardedPermissionResponse {
@@ -215,12 +217,43 @@ impl ForwardedPermissionResponse {
         })
     }
 
+    /// Writes a response file that carries a seal of `key` over everything else in it.
+    pub fn to_sealed_json(&self, key: &SealKey) -> Result<Vec<u8>, WriteError> {
+        let mut response = self.clone();
+        let mut relay = response.relay.take().unwrap_or_default();
+        relay.seal = None;
+        response.relay = Some(relay.clone());
+        relay.seal = Some(key.seal(&response.to_json()?));
+        response.relay = Some(relay);
+        response.to_json()
+    }
+
+    /// The answer that a seal of `key` holds. What stands around the seal must say the same.
+    pub fn open_seal(mut self, key: &ServingKey) -> Result<Self, SealFault> {
+        let seal = self.relay.as_mut().and_then(|relay| relay.seal.take());
+        let envelope = seal.ok_or(SealFault::Missing)?;
+        let sealed = Self::from_json(envelope.open(key)?).map_err(SealFault::Payload)?;
+        if sealed != self {
+            return Err(SealFault::Disagrees);
+        }
+        if sealed.request_digest().is_none() {
+            return Err(SealFault::NoDigest);
+        }
+        Ok(sealed)
+    }
+
+    /// Digest of the request bytes that it answers, where it says so.
+    pub fn request_digest(&self) -> Option<Digest> {
+        self.relay.as_ref()?.request_digest
+    }
+
     /// Writes a response file: one line without a newline, in the peer's key order.
     pub fn to_json(&self) -> Result<Vec<u8>, WriteError> {
         let relay = self.relay.as_ref().map(|relay| RelayOut {
             v: super::RELAY_VERSION,
             request_digest: relay.request_digest.as_ref().map(ToString::to_string),
             operator: relay.operator.as_deref(),
+            seal: relay.seal.as_ref().map(Envelope::to_out),
         });
         Ok(serde_json::to_vec(&Out {
             approved: self.state.is_approved(),
@@ -242,6 +275,9 @@ impl ResponseRelay {
                 .text("requestDigest")
                 .and_then(|text| text.parse().ok()),
             operator: fields.text("operator"),
+            seal: fields
+                .object("seal")
+                .and_then(|fields| Envelope::read(&fields)),
         }
     }
 }
@@ -272,4 +308,6 @@ struct RelayOut<'a> {
     request_digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seal: Option<EnvelopeOut<'a>>,
 }

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use serde_json::Value;
 
+use zeroize::Zeroizing;
+
 use super::*;
 
 #[path = "../../tests/it/support/schema.rs"]
@@ -264,12 +266,15 @@ fn decider() -> impl Strategy<Value = DecisionSource> {
         text().prop_map(|reason| DecisionSource::Unavailable { reason }),
         text().prop_map(|reason| DecisionSource::GateError { reason }),
     ];
-    let frames = prop::collection::vec(maybe(text()), 0..=FRAME_BUDGET);
+    let frames = prop::collection::vec((maybe(text()), any::<bool>()), 0..=FRAME_BUDGET);
     (maybe(leaf), frames).prop_map(|(leaf, frames)| {
         frames
             .into_iter()
-            .fold(leaf, |inner, responder| {
-                Some(DecisionSource::forwarded_from(responder, inner))
+            .fold(leaf, |inner, (responder, sealed)| {
+                Some(match responder {
+                    Some(responder) => DecisionSource::adopted_from(responder, inner, sealed),
+                    None => DecisionSource::forwarded_from(None, inner),
+                })
             })
             .unwrap_or(DecisionSource::InfrastructureRead)
     })
@@ -289,6 +294,7 @@ fn response() -> impl Strategy<Value = ForwardedPermissionResponse> {
         (maybe(digest), maybe(text())).prop_map(|(request_digest, operator)| ResponseRelay {
             request_digest,
             operator,
+            seal: None,
         });
     (
         state,
@@ -312,6 +318,10 @@ fn response() -> impl Strategy<Value = ForwardedPermissionResponse> {
                 }
             },
         )
+}
+
+fn seal_key(seed: u8) -> SealKey {
+    SealKey::from_seed(&Zeroizing::new([seed; SEAL_SEED_BYTES]))
 }
 
 fn heartbeat() -> impl Strategy<Value = Heartbeat> {
@@ -550,6 +560,31 @@ proptest! {
     fn a_response_reads_back(response in response()) {
         let bytes = response.to_json().unwrap();
         prop_assert_eq!(ForwardedPermissionResponse::from_json(&bytes).unwrap(), response);
+    }
+
+    #[test]
+    fn a_sealed_response_is_what_was_sealed(mut response in response(), digest in any::<Vec<u8>>(), seed in any::<u8>()) {
+        response.relay.get_or_insert_default().request_digest = Some(Digest::of(&digest));
+        let sealed = ForwardedPermissionResponse::from_json(&response.to_sealed_json(&seal_key(seed)).unwrap()).unwrap();
+        prop_assert_eq!(sealed.clone().open_seal(&seal_key(seed).public()), Ok(response));
+        prop_assert_eq!(
+            sealed.open_seal(&seal_key(seed.wrapping_add(1)).public()),
+            Err(SealFault::NotSigned)
+        );
+    }
+
+    #[test]
+    fn a_damaged_seal_holds_the_same_or_nothing(
+        mut response in response(),
+        changes in prop::collection::vec(change(), 1..6),
+    ) {
+        response.relay.get_or_insert_default().request_digest = Some(Digest::of(b""));
+        let bytes = changed(response.to_sealed_json(&seal_key(1)).unwrap(), &changes);
+        if let Ok(damaged) = ForwardedPermissionResponse::from_json(&bytes)
+            && let Ok(opened) = damaged.open_seal(&seal_key(1).public())
+        {
+            prop_assert_eq!(opened, response);
+        }
     }
 
     #[test]
@@ -818,6 +853,7 @@ fn a_response_and_a_heartbeat_are_written_in_order() {
         relay: Some(ResponseRelay {
             request_digest: Some(Digest::of(b"")),
             operator: Some("ada".to_owned()),
+            seal: None,
         }),
     };
     let expected = concat!(

@@ -90,31 +90,6 @@ fn a_deny_rule_denies_with_its_reason_and_is_no_persons_word() {
 }
 
 #[test]
-fn nothing_is_asked_where_only_sealed_answers_may_count() {
-    let spool = TestSpool::new();
-    let _server = spool.serve_headless("P", &json!({"bash": {"*": "allow"}}));
-    let mut command = spool.relay();
-    command
-        .args(["ask", "--session", "P", "--value", "ls"])
-        .env("ASKRELAY_SERVING_KEY", "ed25519:AAAA");
-    let (code, stdout, stderr) = run(&mut command);
-    assert_eq!((code, stdout.as_str()), (3, ""), "{stderr}");
-    assert!(stderr.contains("ASKRELAY_SERVING_KEY"), "{stderr}");
-    let config = spool.config("sealed", &json!({"requireSeal": true}));
-    let mut command = spool.relay();
-    command
-        .args(["ask", "--session", "P", "--value", "ls", "--config"])
-        .arg(&config);
-    let (code, stdout, stderr) = run(&mut command);
-    assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
-    assert!(stderr.contains("requireSeal"), "{stderr}");
-    assert_eq!(
-        spool.events("forwarded_permission.request_created"),
-        [json!(null); 0]
-    );
-}
-
-#[test]
 fn a_person_approves_denies_and_gives_a_reason() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("P", &json!({}));

@@ -410,6 +410,8 @@ fn following_ends_quietly_when_nobody_reads_any_more() {
 
 // Checking.
 
+type Change<'a> = &'a dyn Fn(&mut Log);
+
 /// What `log verify` prints about the log after something was done to its files.
 fn checked(change: impl FnOnce(&mut Log), args: &[&str]) -> (i32, String) {
     let spool = TestSpool::new();
@@ -457,7 +459,6 @@ fn the_first_bad_line_is_named_with_what_is_wrong() {
             .map(|line| line.len() + 1)
             .sum()
     };
-    type Change<'a> = &'a dyn Fn(&mut Log);
     let cases: [(&str, Change<'_>, String, &str); 7] = [
         (
             "an edit",

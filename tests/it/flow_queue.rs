@@ -365,6 +365,7 @@ fn five_hundred_asks_of_eight_children_are_answered_once_each() {
         for child in 0..8 {
             let session_id = format!("c{child}");
             let settings = Settings {
+                trust: askrelay::ask::Trust::Anybody,
                 target: SessionId::parse("P").unwrap(),
                 session_id: session_id.clone(),
                 agent_name: "scout".into(),

@@ -98,10 +98,9 @@ fn a_child_without_a_resolvable_parent_hears_every_variable_that_was_tried() {
     ] {
         assert!(reason.contains(name), "{name}: {reason}");
     }
-    assert_eq!(
-        spool.events_of("permission_forwarding.error", "r1").len(),
-        1
-    );
+    let ends = spool.events_of("forwarded_permission.request_failed", "r1");
+    assert_eq!(ends.len(), 1);
+    assert_eq!(ends[0]["decidedBy"]["kind"], "unavailable");
     assert!(!is_there(&spool.root().join("sessions")));
 }
 

@@ -33,6 +33,7 @@ mod programs;
 mod rings;
 mod screen_dialog;
 mod screen_inbox;
+mod seal_fixtures;
 mod shell_fixtures;
 mod support;
 mod wire_docs;

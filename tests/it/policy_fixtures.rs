@@ -15,8 +15,8 @@ use askrelay::policy::{
     PermissionMap, Policy, Program, Question, SessionRules, SurfaceRules, Switch, TextFidelity,
 };
 use askrelay::wire::{
-    ApprovalGrant, AskingUnit, DecisionSource, ForwardedAccessIntent, Generation, GrantWidth,
-    Principal,
+    ApprovalGrant, AskingUnit, ForwardedAccessIntent, Generation, GrantWidth, PayloadKind,
+    Principal, PromptPayload, Requester,
 };
 use serde_json::Value;
 
@@ -98,6 +98,7 @@ fn policy(document: &Value) -> Policy {
             })
             .collect(),
         yolo: config.yolo_mode,
+        infrastructure: &config.pi_infrastructure_read_paths,
         home: text(document, "home"),
     })
 }
@@ -125,6 +126,20 @@ fn intent(ask: &Value) -> Option<ForwardedAccessIntent> {
         floor: text(ask, "floor").map(str::to_owned),
         asking_units: (!units.is_empty()).then_some(units),
     })
+}
+
+/// The complete facts of an ask, where it names a kind.
+fn payload(ask: &Value) -> Option<PromptPayload> {
+    let kind = PayloadKind::from_name(text(ask, "kind")?).unwrap();
+    let requester = Requester {
+        agent_name: None,
+        forwarded: true,
+        session_id: None,
+    };
+    let mut payload = PromptPayload::degraded(requester, Some(owned(&ask["surface"])), None, None);
+    payload.kind = kind;
+    payload.request.tool_name = text(ask, "tool").map(str::to_owned);
+    Some(payload)
 }
 
 fn grants(case: &Value, home: Option<&str>) -> SessionRules {
@@ -162,8 +177,10 @@ fn matched(rule: &MatchedRule) -> String {
 /// What differs from what the case expects; nothing where all is as it should be.
 fn differences(policy: &Policy, case: &Value, home: Option<&str>) -> Vec<String> {
     let intent = intent(&case["ask"]);
+    let payload = payload(&case["ask"]);
     let question = Question {
         intent: intent.as_ref(),
+        payload: payload.as_ref(),
         text: match text(case, "text") {
             None => TextFidelity::Exact,
             Some("replaced") => TextFidelity::Replaced,
@@ -172,24 +189,16 @@ fn differences(policy: &Policy, case: &Value, home: Option<&str>) -> Vec<String>
     };
     let judgement = policy.judge(&question, &grants(case, home));
     let by = &judgement.decided_by;
-    let (by, pattern, origin) = if let DecisionSource::Rule {
-        pattern, origin, ..
-    } = by
-    {
-        ("rule", pattern.clone(), origin.clone())
-    } else if let DecisionSource::SessionApproval { pattern, .. } = by {
-        ("session_approval", pattern.clone(), None)
-    } else {
-        panic!("a policy does not decide as {by:?}")
-    };
+    let by = serde_json::to_value(by).unwrap();
+    let of = |key: &str| by.get(key).cloned().unwrap_or_default();
     let expect = case["expect"].as_object().unwrap();
     let mut differences = Vec::new();
     for (key, wanted) in expect {
         let found: Value = match key.as_str() {
             "verdict" => judgement.verdict.name().into(),
-            "by" => by.into(),
-            "pattern" => pattern.clone().into(),
-            "origin" => origin.clone().into(),
+            "by" => of("kind"),
+            "pattern" => of("pattern"),
+            "origin" => of("origin"),
             "because" => judgement.asked_because.clone().into(),
             "reason" => judgement.reason.clone().into(),
             "matched" => judgement.matched.iter().map(matched).collect(),

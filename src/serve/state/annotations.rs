@@ -4,7 +4,7 @@
 //! whose turn has come need not wait for that. An annotation decides nothing: an ask without one is shown as well.
 
 use super::{Stage, State};
-use crate::audit::Entry;
+use crate::audit::{Entry, Event};
 use crate::program::Outcome;
 use crate::serve::event::{Annotate, AnnotatorOutcome, Effect};
 use crate::spool::Candidate;
@@ -114,7 +114,7 @@ impl State {
                 Outcome::Answered(text) if trim(&text).is_empty() => {}
                 Outcome::Answered(text) => annotations.push(Annotation { source: name, text }),
                 Outcome::Failed(failure) => effects.push(Effect::Log(
-                    Entry::new("annotator_failed")
+                    Entry::new(Event::AnnotatorFailed)
                         .with("requestId", id.as_str())
                         .with("name", name)
                         .with("reason", failure.to_string()),

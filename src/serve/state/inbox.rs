@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use super::annotations::Urgency;
 use super::{Authority, Person, Stage, State};
-use crate::audit::Entry;
+use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy;
 use crate::presentation::select::Choice;
@@ -155,7 +155,7 @@ impl State {
             },
         );
         effects.push(Effect::Log(
-            Self::prompt_entry("permission_request.waiting", request)
+            Self::prompt_entry(Entry::new(Event::Waiting), request)
                 .with_facts(review_line::payload_facts(&payload)),
         ));
         None
@@ -390,7 +390,7 @@ impl State {
             return;
         };
         effects.push(Effect::Log(
-            Entry::new("permission_request.resolved")
+            Entry::new(Event::Resolved)
                 .with("requestId", id.as_str())
                 .with("agentName", ask.agent.as_str())
                 .with("outcome", outcome.name()),

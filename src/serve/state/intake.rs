@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::annotations::{Annotations, Urgency};
 use super::inbox::Fate;
-use super::{ENDED, Look, Pending, Stage, State, requester_gone};
-use crate::audit::Entry;
+use super::{ENDED, Look, Pending, SPOOL_LABEL, Stage, State, requester_gone, unanswered};
+use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
 use crate::serve::event::{Care, Effect};
@@ -20,6 +20,8 @@ use crate::wire::{
 pub(crate) const GROWING_GRACE: Duration = Duration::from_secs(2);
 /// What a request may be older than its own timeout before it expires.
 const EXPIRY_MARGIN: Duration = Duration::from_mins(1);
+/// What is recorded where a request is too old to be answered.
+pub(super) const EXPIRED: &str = "it is older than its requester waits";
 
 impl State {
     pub(super) fn listed(&mut self, candidates: Vec<Candidate>, effects: &mut Vec<Effect>) {
@@ -82,7 +84,7 @@ impl State {
         self.reading.remove(&candidate);
         let (bytes, stamp) = match read {
             FileRead::Missing if candidate.name.as_str().is_none() => {
-                return self.set_aside(candidate, "its name is not text", effects);
+                return self.set_aside(candidate, None, "its name is not text", effects);
             }
             FileRead::Missing => {
                 self.growing.remove(&candidate);
@@ -92,29 +94,33 @@ impl State {
                 return;
             }
             FileRead::Refused(Refusal::SecondLink) => {
-                return self.look_again(now, candidate, "it has more than one hard link", effects);
+                let why = "it has more than one hard link";
+                return self.look_again(now, candidate, None, why, effects);
             }
             FileRead::Refused(refusal) => {
-                return self.set_aside(candidate, &refusal.to_string(), effects);
+                return self.set_aside(candidate, None, &refusal.to_string(), effects);
             }
             FileRead::Failed(error) => {
-                return self.look_again(now, candidate, &error.to_string(), effects);
+                return self.look_again(now, candidate, None, &error.to_string(), effects);
             }
             FileRead::Content { bytes, stamp } => (bytes, stamp),
         };
+        let digest = Digest::of(&bytes);
         let request = match ForwardedPermissionRequest::from_json(&bytes) {
             Ok(request) => request,
             // A writer that does not rename may not be done yet.
             Err(unusable @ Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty)) => {
-                return self.look_again(now, candidate, &unusable.to_string(), effects);
+                let why = unusable.to_string();
+                return self.look_again(now, candidate, Some(digest), &why, effects);
             }
-            Err(unusable) => return self.set_aside(candidate, &unusable.to_string(), effects),
+            Err(unusable) => {
+                return self.set_aside(candidate, Some(digest), &unusable.to_string(), effects);
+            }
         };
         if let Some(reason) = self.refusal(&candidate, &request) {
-            return self.set_aside(candidate, &reason, effects);
+            return self.set_aside(candidate, Some(digest), &reason, effects);
         }
         self.growing.remove(&candidate);
-        let digest = Digest::of(&bytes);
         drop(bytes);
         self.usable(now, candidate, request, stamp, digest, life, effects);
     }
@@ -176,14 +182,14 @@ impl State {
         if age > limit {
             self.forget(&request.id, Outcome::Expired, effects);
             effects.push(Effect::Log(
-                Entry::new("forwarded_permission.request_expired")
-                    .with("requestId", request.id.as_str())
+                unanswered(Ending::RequestExpired, &request.id, EXPIRED)
                     .with("requesterSessionId", request.requester_session_id.as_str())
                     .with("ageMs", u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             ));
             let reason = format!("it expired: {}s old", age.as_secs());
             effects.push(Effect::SetAside {
                 candidate,
+                digest: Some(digest),
                 reason,
                 answer: None,
             });
@@ -241,6 +247,7 @@ impl State {
         let question = Question {
             intent: request.access_intent.as_ref(),
             text,
+            payload: request.payload.as_ref(),
         };
         let judgement = self.policy.judge(&question, &self.grants);
         let id = request.id.clone();
@@ -257,17 +264,15 @@ impl State {
         match judgement.verdict {
             Verdict::Allow => {
                 self.end_opening(&id, "policy allows it by now", effects);
-                let entry = self
-                    .details("forwarded_permission.auto_approved", &request)
-                    .with_decider(&judgement.decided_by);
+                let entry = Entry::ending(Ending::AutoApproved, &judgement.decided_by);
+                let entry = self.details(entry, &request);
                 let decision = Decision::approved(judgement.decided_by);
                 self.settle(&request, decision, vec![entry], Care::Fast, effects);
             }
             Verdict::Deny => {
                 self.end_opening(&id, "policy denies it by now", effects);
-                let entry = self
-                    .details("forwarded_permission.auto_denied", &request)
-                    .with_decider(&judgement.decided_by);
+                let entry = Entry::ending(Ending::AutoDenied, &judgement.decided_by);
+                let entry = self.details(entry, &request);
                 let decision = Decision::denied(judgement.reason, judgement.decided_by);
                 self.settle(&request, decision, vec![entry], Care::Fast, effects);
             }
@@ -279,7 +284,7 @@ impl State {
             }
             Verdict::Ask => {
                 if look == Look::First {
-                    let prompted = self.details("forwarded_permission.prompted", &request);
+                    let prompted = self.details(Entry::new(Event::Prompted), &request);
                     effects.push(Effect::Log(
                         prompted.with_known("floor", judgement.asked_because),
                     ));
@@ -294,13 +299,14 @@ impl State {
         &mut self,
         now: Moment,
         candidate: Candidate,
+        digest: Option<Digest>,
         reason: &str,
         effects: &mut Vec<Effect>,
     ) {
         let since = *self.growing.entry(candidate.clone()).or_insert(now);
         if now.since(since) >= GROWING_GRACE || self.shutting_down {
             self.growing.remove(&candidate);
-            self.set_aside(candidate, reason, effects);
+            self.set_aside(candidate, digest, reason, effects);
         }
     }
 
@@ -308,27 +314,34 @@ impl State {
     pub(super) fn set_aside(
         &mut self,
         candidate: Candidate,
+        digest: Option<Digest>,
         reason: &str,
         effects: &mut Vec<Effect>,
     ) {
         if let Some(id) = &candidate.id {
             self.forget(&id.clone(), Outcome::Error, effects);
         }
-        let mut entry = Entry::new("permission_forwarding.warning")
+        let warning = Entry::new(Event::Warning)
             .with("message", "a request cannot be used")
+            .with_known("requestId", candidate.id.as_ref().map(RequestId::as_str))
             .with("file", candidate.name.lossy())
             .with("reason", reason);
+        effects.push(Effect::Log(warning));
         let answer = candidate.id.as_ref().map(|id| {
             let decision = Decision::gate_error(format!("the request cannot be used: {reason}"));
-            entry = entry
-                .clone()
-                .with("requestId", id.as_str())
-                .with_decider(&decision.decided_by);
+            effects.push(Effect::Log(
+                Entry::ending(Ending::Denied, &decision.decided_by)
+                    .with("requestId", id.as_str())
+                    .with("source", SPOOL_LABEL)
+                    .with("targetSessionId", self.setup.session.as_str())
+                    .with("resolution", decision.state.name())
+                    .with_opt("denialReason", decision.denial_reason.clone()),
+            ));
             decision
         });
-        effects.push(Effect::Log(entry));
         effects.push(Effect::SetAside {
             candidate,
+            digest,
             reason: reason.to_owned(),
             answer,
         });

@@ -1,7 +1,8 @@
 //! How an ask goes without being settled, what time does to it, and how the session ends.
 
-use super::{ENDED, Stage, State, requester_gone};
-use crate::audit::Entry;
+use super::intake::EXPIRED;
+use super::{ENDED, Stage, State, requester_gone, unanswered};
+use crate::audit::Ending;
 use crate::clock::Moment;
 use crate::serve::event::{Answer, Effect};
 use crate::serve::listing::Outcome;
@@ -29,10 +30,8 @@ impl State {
     /// The request is not there any more: its requester took it back.
     pub(super) fn withdrawn(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
         if self.asks.contains_key(id) {
-            effects.push(Effect::Log(
-                Entry::new("forwarded_permission.request_withdrawn").with("requestId", id.as_str()),
-            ));
             let why = "its requester has taken it back";
+            effects.push(Effect::Log(unanswered(Ending::RequestWithdrawn, id, why)));
             self.take_off(id, why, Outcome::Cancelled, effects);
         }
     }
@@ -117,12 +116,15 @@ impl State {
             }
         }
         for id in expired {
-            effects.push(Effect::Log(
-                Entry::new("forwarded_permission.request_expired").with("requestId", id.as_str()),
-            ));
+            effects.push(Effect::Log(unanswered(
+                Ending::RequestExpired,
+                &id,
+                EXPIRED,
+            )));
             self.take_off(&id, "it has expired", Outcome::Expired, effects);
             effects.push(Effect::SetAside {
                 candidate: Candidate::of(&id),
+                digest: None,
                 reason: "it expired".to_owned(),
                 answer: None,
             });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Authority, Person, Stage, State};
-use crate::audit::Entry;
+use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::Judgement;
 use crate::presentation::broadcast::Broadcast;
@@ -120,7 +120,7 @@ impl State {
         if self.inbox.is_none() {
             let facts = review_line::payload_facts(&shown.request.projection());
             effects.push(Effect::Log(
-                Self::prompt_entry("permission_request.waiting", &shown.request).with_facts(facts),
+                Self::prompt_entry(Entry::new(Event::Waiting), &shown.request).with_facts(facts),
             ));
         }
         // An inbox may open the same ask more than once; each time it is before a person.
@@ -174,13 +174,13 @@ impl State {
 
     /// What is recorded of a person's decision.
     pub(super) fn choice_entry(request: &ForwardedPermissionRequest, decision: &Decision) -> Entry {
-        let event = if decision.is_approved() {
-            "permission_request.approved"
+        let ending = if decision.is_approved() {
+            Ending::RequestApproved
         } else {
-            "permission_request.denied"
+            Ending::RequestDenied
         };
-        let mut entry = Self::prompt_entry(event, request)
-            .with_decider(&decision.decided_by)
+        let entry = Entry::ending(ending, &decision.decided_by);
+        let mut entry = Self::prompt_entry(entry, request)
             .with("resolution", decision.state.name())
             .with_opt("denialReason", decision.denial_reason.clone());
         if decision.width == GrantWidth::Family {
@@ -230,9 +230,9 @@ impl State {
         };
         let started = after == Authority::Parent;
         let event = if started {
-            "forwarded_permission.relay_started"
+            Event::RelayStarted
         } else {
-            "forwarded_permission.relay_stopped"
+            Event::RelayStopped
         };
         effects.push(Effect::Log(
             Entry::new(event)
@@ -256,12 +256,10 @@ impl State {
             return;
         }
         self.person = Person::Nobody;
-        effects.push(Effect::Log(
-            Entry::new("permission_forwarding.warning").with(
-                "message",
-                "nobody can be asked here any more: the input has ended",
-            ),
-        ));
+        effects.push(Effect::Log(Entry::new(Event::Warning).with(
+            "message",
+            "nobody can be asked here any more: the input has ended",
+        )));
         if let Some(id) = self.on_screen.take()
             && let Some(ask) = self.asks.get_mut(&id)
             && matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAnnotations)

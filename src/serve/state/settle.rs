@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{RETRY_FIRST, SPOOL_LABEL, Stage, State, Undelivered};
-use crate::audit::Entry;
+use super::{RETRY_FIRST, SPOOL_LABEL, Stage, State, Undelivered, unanswered};
+use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::presentation::broadcast::Broadcast;
 use crate::serve::event::{Answer, Care, Delivery, Effect};
@@ -72,13 +72,13 @@ impl State {
         }
         let granted_width = decision.width;
         let (decision, granted) = self.translate_scope(request, decision, &mut entries);
-        let event = if decision.is_approved() {
-            "forwarded_permission.approved"
+        let ending = if decision.is_approved() {
+            Ending::Approved
         } else {
-            "forwarded_permission.denied"
+            Ending::Denied
         };
         entries.push(
-            Entry::new(event)
+            Entry::ending(ending, &decision.decided_by)
                 .with("requestId", id.as_str())
                 .with("source", SPOOL_LABEL)
                 .with("requesterAgentName", request.requester_agent_name.as_str())
@@ -89,8 +89,7 @@ impl State {
                     format!("{}/{}", self.setup.responses_path, id.file_name()),
                 )
                 .with("resolution", decision.state.name())
-                .with_opt("denialReason", decision.denial_reason.clone())
-                .with_decider(&decision.decided_by),
+                .with_opt("denialReason", decision.denial_reason.clone()),
         );
         self.note_ending(id, &decision);
         self.leave_screen(id);
@@ -129,7 +128,7 @@ impl State {
         if !request.grants.is_empty() {
             let grants = serde_json::to_value(&request.grants).unwrap_or_default();
             entries.push(
-                self.details("forwarded_permission.session_recorded", request)
+                self.details(Entry::new(Event::SessionRecorded), request)
                     .with("grants", grants),
             );
         }
@@ -184,18 +183,15 @@ impl State {
             Delivery::Unclaimed => {
                 self.asks.remove(id);
                 effects.push(Effect::Log(
-                    Entry::new("forwarded_permission.answer_unclaimed")
-                        .with("requestId", id.as_str()),
+                    Entry::new(Event::AnswerUnclaimed).with("requestId", id.as_str()),
                 ));
                 self.resolve(id, Outcome::Cancelled, effects);
             }
             Delivery::RequesterGone => self.life(id, RequesterLife::Gone, effects),
             Delivery::RequestChanged => {
                 self.asks.remove(id);
-                effects.push(Effect::Log(
-                    Entry::new("forwarded_permission.request_changed")
-                        .with("requestId", id.as_str()),
-                ));
+                let reason = "something else is asked under its id";
+                effects.push(Effect::Log(unanswered(Ending::RequestChanged, id, reason)));
                 self.resolve(id, Outcome::Cancelled, effects);
                 self.look_at(Candidate::of(id), effects);
             }
@@ -208,7 +204,7 @@ impl State {
                 };
                 if undelivered.retry_at.is_none() && undelivered.retry_after == RETRY_FIRST {
                     effects.push(Effect::Log(
-                        Entry::new("permission_forwarding.error")
+                        Entry::new(Event::Error)
                             .with("requestId", id.as_str())
                             .with(
                                 "message",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::{Effect, Event, Outcome, ParentLife, Person};
 use super::{Content, INBOX, Model, Op, grant_for_session, id, of_open, shown};
-use crate::audit::Entry;
+use crate::audit::{self, Entry};
 use crate::policy;
 use crate::presentation::select::Choice;
 use crate::spool::FileRead;
@@ -210,7 +210,7 @@ fn an_end_of_an_ask_of_the_inbox_is_in_the_log() {
     put(&mut model, &[("a", "make")]);
     model.files.clear();
     let effects = model.effects_of(Event::Listed(Vec::new()));
-    let resolved = Entry::new("permission_request.resolved")
+    let resolved = Entry::new(audit::Event::Resolved)
         .with("requestId", "a")
         .with("agentName", "scout")
         .with("outcome", "cancelled");
