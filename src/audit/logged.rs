@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::decider::{Decider, DeciderKind};
+use super::event::Ending;
 
 /// Members that name a session.
 pub(super) const SESSION_KEYS: [&str; 4] = [
@@ -114,39 +115,46 @@ impl Logged {
     /// Whether this is the serving side's last word on an ask.
     pub fn is_terminal(&self) -> bool {
         matches!(
-            self.event(),
-            "forwarded_permission.approved" | "forwarded_permission.denied"
+            Ending::from_name(self.event()),
+            Some(Ending::Approved | Ending::Denied)
         )
     }
 
     /// How the ask ended, where the entry tells of an end.
     pub fn outcome(&self) -> Option<Outcome> {
         let event = self.event();
-        let said = match event {
-            "forwarded_permission.no_serving_session"
-            | "forwarded_permission.response_timed_out" => return Some(Outcome::Nobody),
-            "forwarded_permission.response_received" => match self.flag("approved") {
+        let said = match Ending::from_name(event) {
+            Some(Ending::Approved | Ending::AutoApproved | Ending::RequestApproved) => {
+                Outcome::Approved
+            }
+            Some(Ending::Denied | Ending::AutoDenied | Ending::RequestDenied) => Outcome::Denied,
+            Some(Ending::ResponseReceived) => match self.flag("approved") {
                 Some(true) => Outcome::Approved,
                 Some(false) => Outcome::Denied,
                 // The answer could not be read.
-                None => return Some(Outcome::Nobody),
+                None => Outcome::Nobody,
             },
-            "forwarded_permission.approved"
-            | "forwarded_permission.auto_approved"
-            | "permission_request.approved"
-            | "permission_request.auto_approved"
-            | "permission_request.session_approved"
-            | "permission_request.infrastructure_auto_allowed" => Outcome::Approved,
-            "forwarded_permission.denied"
-            | "forwarded_permission.auto_denied"
-            | "permission_request.denied"
-            | "permission_request.blocked" => Outcome::Denied,
-            _ => {
-                return self
-                    .decider()
-                    .is_some_and(|decider| decider.kind.is_nobody())
-                    .then_some(Outcome::Nobody);
-            }
+            Some(
+                Ending::ResponseTimedOut
+                | Ending::NoServingSession
+                | Ending::RequestFailed
+                | Ending::RequestWithdrawn
+                | Ending::RequesterGone
+                | Ending::RequestExpired
+                | Ending::RequestChanged,
+            ) => Outcome::Nobody,
+            None => match event {
+                "permission_request.auto_approved"
+                | "permission_request.session_approved"
+                | "permission_request.infrastructure_auto_allowed" => Outcome::Approved,
+                "permission_request.blocked" => Outcome::Denied,
+                _ => {
+                    return self
+                        .decider()
+                        .is_some_and(|decider| decider.kind.is_nobody())
+                        .then_some(Outcome::Nobody);
+                }
+            },
         };
         let nobody = said == Outcome::Denied
             && (self

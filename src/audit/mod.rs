@@ -23,6 +23,8 @@ mod logged;
 mod query;
 mod reader;
 mod scan;
+mod stats;
+mod story;
 mod verify;
 
 use std::io;
@@ -37,6 +39,8 @@ pub use logged::{Logged, Outcome};
 pub use query::{DeciderFilter, Query};
 pub use reader::{Entries, Record, read_entries};
 pub use scan::{Found, Scan, Scanned, See};
+pub use stats::{Stats, Tally};
+pub use story::{Node, Part, Role, Story, Telling};
 pub use verify::{Break, Checked, Fault, Note, NoteKind, Spot, verify};
 
 /// What went wrong with the review log.

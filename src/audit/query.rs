@@ -20,6 +20,8 @@ pub struct DeciderFilter {
 pub struct Query {
     /// The ask.
     pub request: Option<String>,
+    /// A beginning of the ask's id.
+    pub request_begins: Option<String>,
     /// A session that has a part in it.
     pub session: Option<String>,
     /// The agent that asks.
@@ -47,11 +49,14 @@ impl Query {
         let same = |wanted: &Option<String>, is: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| is == Some(wanted))
         };
-        same(&self.request, entry.request_id())
-            && self
-                .event
+        let begins = |wanted: &Option<String>, is: &str| {
+            wanted
                 .as_deref()
-                .is_none_or(|event| entry.event().starts_with(event))
+                .is_none_or(|wanted| is.starts_with(wanted))
+        };
+        same(&self.request, entry.request_id())
+            && begins(&self.request_begins, entry.request_id().unwrap_or_default())
+            && begins(&self.event, entry.event())
             && same(&self.agent, entry.agent())
             && self
                 .session
@@ -81,7 +86,14 @@ impl Query {
     /// Bytes that stand in every line that is wanted. Every writer writes such text as it is; whoever escapes it otherwise could
     /// as well leave it out.
     pub(super) fn needle(&self) -> Option<&[u8]> {
-        [&self.request, &self.session, &self.agent, &self.event]
+        let known = [
+            &self.request,
+            &self.request_begins,
+            &self.session,
+            &self.agent,
+            &self.event,
+        ];
+        known
             .into_iter()
             .flatten()
             .find(|text| is_written_as_it_is(text))

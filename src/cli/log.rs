@@ -1,6 +1,8 @@
 //! `askrelay log`: reads the review log back. It changes nothing and makes no log.
 
 mod filters;
+mod stats;
+mod story;
 mod verify;
 
 use std::collections::VecDeque;
@@ -48,6 +50,10 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Sub {
+    /// Tell what every session wrote about one ask, and who decided it
+    Story(story::Args),
+    /// Count decisions by who made them
+    Stats(stats::Args),
     /// Check that nothing in the log was changed, removed or reordered
     Verify(verify::Args),
 }
@@ -72,6 +78,8 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     }
     match &args.command {
         None => list(&place, args),
+        Some(Sub::Story(args)) => story::run(&place, args),
+        Some(Sub::Stats(args)) => stats::run(&place, args),
         Some(Sub::Verify(args)) => verify::run(&place, args),
     }
 }
@@ -105,6 +113,24 @@ fn no_log(place: &Place<'_>, path: &std::path::Path) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Warns of what is found in a log and is no entry.
+fn warn_of(found: &Found<'_>) {
+    match found {
+        Found::Piece {
+            at: (file, line),
+            bytes,
+        } => output::warn(&format!(
+            "{} line {line}: {bytes} bytes that are no entry",
+            file.display()
+        )),
+        Found::Cut => output::warn("the log was cut; it is read from its start"),
+        Found::Entry { .. } => {}
+    }
+}
+
+/// Lets go of whether there is more to see: nothing follows.
+fn stop(_went: ControlFlow<()>) {}
+
 /// Prints entries.
 struct Printer {
     out: Out,
@@ -136,18 +162,8 @@ impl Printer {
 
     fn see(&mut self, found: &Found<'_>) -> ControlFlow<()> {
         match found {
-            Found::Piece {
-                at: (file, line),
-                bytes,
-            } => {
-                output::warn(&format!(
-                    "{} line {line}: {bytes} bytes that are no entry",
-                    file.display()
-                ));
-                ControlFlow::Continue(())
-            }
-            Found::Cut => {
-                output::warn("the log was cut; it is read from its start");
+            Found::Piece { .. } | Found::Cut => {
+                warn_of(found);
                 ControlFlow::Continue(())
             }
             Found::Entry { raw, entry, .. } => self.entry(raw, entry),
@@ -305,6 +321,14 @@ fn human(entry: &Logged) -> String {
     ];
     parts.extend(entry.request_id().map(str::to_owned));
     parts.extend(who(entry));
+    parts.extend(how(entry));
+    let line: Vec<_> = parts.iter().map(|part| text::visible(part)).collect();
+    line.join("  ")
+}
+
+/// How it ended, who decided, what it is about, and why.
+fn how(entry: &Logged) -> Vec<String> {
+    let mut parts = Vec::new();
     if let Some(outcome) = entry.outcome() {
         parts.push(outcome.name().to_owned());
         let decider = entry.decider();
@@ -312,14 +336,13 @@ fn human(entry: &Logged) -> String {
         parts.push(format!("by {label}"));
     }
     parts.extend(
-        entry
-            .text("command")
-            .or_else(|| entry.text("path"))
+        ["command", "path", "skillName", "target"]
+            .iter()
+            .find_map(|key| entry.text(key))
             .map(|what| format!("`{what}`")),
     );
     parts.extend(entry.reason().map(|reason| format!("({reason})")));
-    let line: Vec<_> = parts.iter().map(|part| text::visible(part)).collect();
-    line.join("  ")
+    parts
 }
 
 /// Who asks whom.

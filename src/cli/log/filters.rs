@@ -76,6 +76,7 @@ impl Filters {
         let now = clock::wall_ms();
         Ok(Query {
             request: self.request.clone(),
+            request_begins: None,
             session: self.session.clone(),
             agent: self.agent.clone(),
             event: self.event.clone(),
