@@ -1,257 +1,156 @@
-//! The files of one log, in order: those that were rotated away, oldest first, then the one that is written.
+//! The files of one log: the current one, and beside it those that were rotated away.
 //!
-//! Beside `review.jsonl` the rotated files are `review.000001.jsonl` and so on; without an extension `review.000001`. What else lies
-//! there is none of the log's.
-
-#![expect(
-    clippy::disallowed_methods,
-    reason = "ring 1: finds and opens the files of a log"
-)]
+//! `review.jsonl` becomes `review.000001.jsonl`, then `review.000002.jsonl`; a log without an extension gets the number as one.
+//! The numbers rise, and nothing here removes a file.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use super::place;
 
-use super::AuditError;
-use super::log::open_checked;
-
-/// Fewest digits of a rotated file's number.
+/// Fewest digits of a number, and most: what is longer is no number of ours.
 const DIGITS: usize = 6;
+const MOST_DIGITS: usize = 18;
 
-/// Whose files are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// The log of this user, by the same rules by which it is written: no links, nobody else's file.
-    Own,
-    /// Whatever a person has named: it may be a copy, a link or a pipe.
-    Named,
+/// A file that was rotated away.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rotated {
+    /// Its place in the order of all.
+    pub(super) number: u64,
+    /// Where it lies.
+    pub(super) path: PathBuf,
 }
 
-/// The files of one log.
-#[derive(Debug)]
-pub(super) struct Family {
-    path: PathBuf,
-    access: Access,
-    /// Numbers of those that were rotated away, ascending, with their paths.
-    pub(super) rotated: Vec<(u64, PathBuf)>,
-    /// The one that is written, opened before the others were looked for: what is rotated away meanwhile is not missed.
-    pub(super) current: Option<File>,
+impl Rotated {
+    /// Its name, as it is written into the log.
+    pub(super) fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
 }
 
-/// Which file a name leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
+/// Where the log at `path` goes when it is rotated as this number.
+pub(super) fn rotated(path: &Path, number: u64) -> Rotated {
+    let (stem, extension) = parts(path);
+    let mut name = stem.to_vec();
+    name.extend_from_slice(format!(".{number:0DIGITS$}").as_bytes());
+    name.extend_from_slice(extension);
+    Rotated {
+        number,
+        path: path.with_file_name(OsString::from_vec(name)),
+    }
 }
 
-impl Identity {
-    pub(super) fn of(facts: &Metadata) -> Self {
-        Self {
-            device: facts.dev(),
-            inode: facts.ino(),
+/// The files of the log at `path` that were rotated away, oldest first.
+pub(super) fn list(path: &Path) -> io::Result<Vec<Rotated>> {
+    let mut found = Vec::new();
+    for entry in place::parent(path).read_dir()? {
+        let name = entry?.file_name();
+        if let Some(number) = number_of(path, &name) {
+            found.push(Rotated {
+                number,
+                path: path.with_file_name(name),
+            });
         }
     }
+    found.sort_unstable();
+    Ok(found)
 }
 
-impl Family {
-    /// Finds the files of the log at `path`. There may be none.
-    pub(super) fn find(path: &Path, access: Access) -> Result<Self, AuditError> {
-        let current = open(path, access)?;
-        let own = match &current {
-            Some(file) => Some(Identity::of(&file.metadata().map_err(failed(path))?)),
-            None => None,
-        };
-        let mut rotated = Vec::new();
-        // A pipe has no neighbours.
-        let directory = match path.parent() {
-            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-            Some(parent) => parent,
-            None => path,
-        };
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => Some(entries),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            // A file that was named may lie where nothing can be listed.
-            Err(_) if current.is_some() && access == Access::Named => None,
-            Err(error) => return Err(failed(path)(error)),
-        };
-        for entry in entries.into_iter().flatten() {
-            let entry = entry.map_err(failed(path))?;
-            let Some(number) = number_of(path, &entry.file_name()) else {
-                continue;
-            };
-            let is_current = || {
-                let facts = entry.metadata().ok()?;
-                Some(Some(Identity::of(&facts)) == own)
-            };
-            if is_current() != Some(true) {
-                rotated.push((number, entry.path()));
-            }
-        }
-        rotated.sort();
-        Ok(Self {
-            path: path.to_owned(),
-            access,
-            rotated,
-            current,
-        })
-    }
+/// The file that was rotated away last.
+pub(super) fn newest(path: &Path) -> io::Result<Option<Rotated>> {
+    Ok(list(path)?.pop())
+}
 
-    /// Whether there is no file at all.
-    pub(super) fn is_empty(&self) -> bool {
-        self.rotated.is_empty() && self.current.is_none()
-    }
-
-    /// The files in order, each with its path. One that was rotated away is opened when its turn comes.
-    pub(super) fn files(self) -> impl Iterator<Item = Result<(PathBuf, File), AuditError>> {
-        let access = self.access;
-        let rotated = self.rotated.into_iter().map(move |(_, path)| {
-            let file = open_rotated(&path, access)?;
-            Ok((path, file))
-        });
-        let path = self.path;
-        rotated.chain(
-            self.current
-                .into_iter()
-                .map(move |file| Ok((path.clone(), file))),
-        )
+/// Where the log goes when it is rotated next.
+pub(super) fn next(path: &Path) -> io::Result<Rotated> {
+    let number = newest(path)?.map_or(0, |newest| newest.number) + 1;
+    let next = rotated(path, number);
+    let name = next.path.file_name().unwrap_or_default();
+    if number_of(path, name) == Some(number) {
+        Ok(next)
+    } else {
+        Err(io::Error::other(
+            "no number is left for the file to be renamed to",
+        ))
     }
 }
 
-/// Opens a file that was rotated away. They are never removed by us: one that is not there any more is an error.
-pub(super) fn open_rotated(path: &Path, access: Access) -> Result<File, AuditError> {
-    open(path, access)?.ok_or_else(|| failed(path)(io::ErrorKind::NotFound.into()))
-}
-
-/// Opens a file of a log; `None` where there is none.
-pub(super) fn open(path: &Path, access: Access) -> Result<Option<File>, AuditError> {
-    let opened = match access {
-        Access::Own => open_checked(path, OFlags::RDONLY),
-        Access::Named => File::open(path).map_err(|source| AuditError::Open {
-            path: path.to_owned(),
-            source,
-        }),
-    };
-    match opened {
-        Ok(file) => Ok(Some(file)),
-        Err(AuditError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// The file that a path leads to now, and how long it is.
-pub(super) fn look(path: &Path) -> io::Result<Option<(Identity, u64)>> {
-    match fs::metadata(path) {
-        Ok(facts) => Ok(Some((Identity::of(&facts), facts.len()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-pub(super) fn failed(path: &Path) -> impl Fn(io::Error) -> AuditError {
-    move |source| AuditError::Read {
-        path: path.to_owned(),
-        source,
-    }
-}
-
-/// The number of a rotated file of the log at `path`; `None` where `name` is none.
+/// The number in a name of this family.
 fn number_of(path: &Path, name: &OsStr) -> Option<u64> {
-    let mut before = OsString::from(path.file_stem()?);
-    before.push(".");
-    let mut digits = name.as_bytes().strip_prefix(before.as_bytes())?;
-    if let Some(extension) = path.extension() {
-        digits = digits
-            .strip_suffix(extension.as_bytes())?
-            .strip_suffix(b".")?;
+    let (stem, extension) = parts(path);
+    let digits = name
+        .as_bytes()
+        .strip_prefix(stem)?
+        .strip_prefix(b".")?
+        .strip_suffix(extension)?;
+    let plain = (DIGITS..=MOST_DIGITS).contains(&digits.len())
+        && digits.iter().all(u8::is_ascii_digit)
+        // One number has one name.
+        && (digits.len() == DIGITS || digits.first() != Some(&b'0'));
+    if !plain {
+        return None;
     }
-    let is_number = digits.len() >= DIGITS && digits.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(digits)
-        .ok()
-        .filter(|_| is_number)?
-        .parse()
-        .ok()
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// What stands before the number in a rotated name, and what behind it.
+fn parts(path: &Path) -> (&[u8], &[u8]) {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let extension = path.extension().map_or(0, |extension| extension.len() + 1);
+    name.split_at_checked(name.len().saturating_sub(extension))
+        .unwrap_or((name, b""))
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests lay out files beside a log"
+)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rotated_files_are_known_by_their_names() {
-        let number = |path: &str, name: &str| number_of(Path::new(path), OsStr::new(name));
-        assert_eq!(number("a/review.jsonl", "review.000001.jsonl"), Some(1));
+    fn names_carry_a_number_before_the_extension() {
+        let name = |path: &str, number| rotated(Path::new(path), number).path;
         assert_eq!(
-            number("a/review.jsonl", "review.1234567.jsonl"),
-            Some(1_234_567)
+            name("/a/review.jsonl", 1),
+            Path::new("/a/review.000001.jsonl")
         );
-        assert_eq!(number("a/review", "review.000010"), Some(10));
-        assert_eq!(number("a/x.y.jsonl", "x.y.000002.jsonl"), Some(2));
+        assert_eq!(name("review", 12), Path::new("review.000012"));
+        assert_eq!(name(".log", 1), Path::new(".log.000001"));
+        assert_eq!(name("a.b.jsonl", 1_234_567), Path::new("a.b.1234567.jsonl"));
+    }
+
+    #[test]
+    fn only_names_of_the_family_count_and_their_order_is_that_of_numbers() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("review.jsonl");
         for name in [
             "review.jsonl",
+            "review.1000000.jsonl",
+            "review.000002.jsonl",
+            "review.999999.jsonl",
+            "review.0000001.jsonl",
             "review.00001.jsonl",
             "review.00000x.jsonl",
-            "review.+00001.jsonl",
-            "review.000001.json",
-            "review.000001.jsonl.gz",
-            "other.000001.jsonl",
-            "review.99999999999999999999.jsonl",
-            "review.000001",
+            "review.000003.jsonl.gz",
+            "review.9999999999999999999999.jsonl",
+            "other.000004.jsonl",
+            "review000005.jsonl",
         ] {
-            assert_eq!(number("a/review.jsonl", name), None, "{name}");
+            std::fs::write(directory.path().join(name), "").unwrap();
         }
-    }
-
-    #[test]
-    fn files_come_in_the_order_in_which_they_were_written() {
-        let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name);
-        for name in [
-            "review.000010.jsonl",
-            "review.000009.jsonl",
-            "review.1000000.jsonl",
-            "review.jsonl",
-            "review.jsonl.bak",
-        ] {
-            fs::write(at(name), name).unwrap();
-        }
-        let family = Family::find(&at("review.jsonl"), Access::Own).unwrap();
-        let names: Vec<_> = family
-            .files()
-            .map(|file| file.unwrap().0.file_name().unwrap().to_owned())
+        let numbers: Vec<u64> = list(&path)
+            .unwrap()
+            .iter()
+            .map(|rotated| rotated.number)
             .collect();
-        assert_eq!(
-            names,
-            [
-                "review.000009.jsonl",
-                "review.000010.jsonl",
-                "review.1000000.jsonl",
-                "review.jsonl"
-            ]
-        );
-        assert!(
-            Family::find(&at("none/at/all.jsonl"), Access::Own)
-                .unwrap()
-                .is_empty()
-        );
-    }
-
-    /// What `PATH` led to when it was opened, and was rotated away before the directory was listed, is read once.
-    #[test]
-    fn a_file_under_two_names_is_read_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name);
-        fs::write(at("review.jsonl"), "x").unwrap();
-        fs::hard_link(at("review.jsonl"), at("review.000001.jsonl")).unwrap();
-        let family = Family::find(&at("review.jsonl"), Access::Own).unwrap();
-        assert_eq!(family.files().count(), 1);
+        assert_eq!(numbers, [2, 999_999, 1_000_000]);
+        let newest = newest(&path).unwrap().unwrap();
+        assert_eq!(newest.name(), "review.1000000.jsonl");
+        assert_eq!(rotated(&path, newest.number).path, newest.path);
     }
 }

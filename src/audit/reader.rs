@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
 use super::lines::Lines;
-use super::log::open_checked;
+use super::place::open_checked;
 use super::{AuditError, line};
 
 /// How many places within a broken line are tried as the start of a record.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use memchr::memmem::Finder;
 
 use super::AuditError;
-use super::family::{self, Access, Family, Identity, failed};
+use super::files::{self, Access, Files, Identity, failed};
 use super::lines::{Line, Lines};
 use super::logged::Logged;
 use super::query::Query;
@@ -96,15 +96,15 @@ impl Scan {
 
     /// Reads the log as far as it goes, but for a last line without an end: see [`Scan::finish`].
     pub fn read(&mut self, see: &mut See<'_>) -> Result<Scanned, AuditError> {
-        let family = Family::find(&self.path, self.access)?;
-        if family.is_empty() {
+        let files = Files::find(&self.path, self.access)?;
+        if files.is_empty() {
             return Ok(Scanned::NoLog);
         }
-        let Family {
+        let Files {
             rotated, current, ..
-        } = family;
-        for (_, path) in rotated {
-            if self.read_rotated(&path, see)?.is_break() {
+        } = files;
+        for rotated in rotated {
+            if self.read_rotated(&rotated.path, see)?.is_break() {
                 return Ok(Scanned::Ended);
             }
         }
@@ -128,7 +128,7 @@ impl Scan {
             return self.read(see);
         };
         let (identity, read) = (current.identity, current.lines.position());
-        match family::look(&self.path).map_err(failed(&self.path))? {
+        match files::look(&self.path).map_err(failed(&self.path))? {
             // It is being rotated: a moment later there is another one.
             None => return self.go_on(see),
             Some((now, length)) if now == identity => {
@@ -148,21 +148,21 @@ impl Scan {
             return Ok(Scanned::Ended);
         }
         self.current = None;
-        let family = Family::find(&self.path, self.access)?;
+        let files = Files::find(&self.path, self.access)?;
         let is_read = |path: &Path| {
-            family::look(path).is_ok_and(|facts| facts.is_some_and(|(found, _)| found == identity))
+            files::look(path).is_ok_and(|facts| facts.is_some_and(|(found, _)| found == identity))
         };
-        let behind = family
+        let behind = files
             .rotated
             .iter()
-            .position(|(_, path)| is_read(path))
-            .map_or(family.rotated.len(), |at| at + 1);
-        for (_, path) in family.rotated.into_iter().skip(behind) {
-            if self.read_rotated(&path, see)?.is_break() {
+            .position(|rotated| is_read(&rotated.path))
+            .map_or(files.rotated.len(), |at| at + 1);
+        for rotated in files.rotated.into_iter().skip(behind) {
+            if self.read_rotated(&rotated.path, see)?.is_break() {
                 return Ok(Scanned::Ended);
             }
         }
-        if let Some(file) = family.current {
+        if let Some(file) = files.current {
             self.take(file)?;
         }
         self.go_on(see)
@@ -170,7 +170,7 @@ impl Scan {
 
     fn start_anew(&mut self, see: &mut See<'_>) -> Result<Scanned, AuditError> {
         self.current = None;
-        if let Some(file) = family::open(&self.path, self.access)? {
+        if let Some(file) = files::open(&self.path, self.access)? {
             self.take(file)?;
         }
         self.go_on(see)
@@ -200,7 +200,7 @@ impl Scan {
     }
 
     fn read_rotated(&self, path: &Path, see: &mut See<'_>) -> Result<ControlFlow<()>, AuditError> {
-        let file = family::open_rotated(path, self.access)?;
+        let file = files::open_rotated(path, self.access)?;
         let written = file
             .metadata()
             .and_then(|facts| facts.modified())

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use memchr::memmem::Finder;
 
 use super::AuditError;
-use super::family::{Access, Family, failed};
+use super::files::{Access, Files, failed};
 use super::lines::{Line, Lines};
 use super::logged::Logged;
 
@@ -135,13 +135,13 @@ pub fn verify(
     access: Access,
     heads: &[blake3::Hash],
 ) -> Result<Option<Checked>, AuditError> {
-    let family = Family::find(path, access)?;
-    if family.is_empty() {
+    let found = Files::find(path, access)?;
+    if found.is_empty() {
         return Ok(None);
     }
     let mut checker = Checker::new(heads);
-    let last = family.rotated.len() + usize::from(family.current.is_some());
-    for (index, file) in family.files().enumerate() {
+    let last = found.rotated.len() + usize::from(found.current.is_some());
+    for (index, file) in found.each().enumerate() {
         let (path, file) = file?;
         let mut lines = Lines::new(file);
         if checker
@@ -178,7 +178,7 @@ fn locate(
     spot: &Spot,
 ) -> Result<Option<(Spot, bool)>, AuditError> {
     let mut is_before = true;
-    for file in Family::find(path, access)?.files() {
+    for file in Files::find(path, access)?.each() {
         let (path, file) = file?;
         let mut lines = Lines::new(file);
         while let Some(line) = lines.next_or_rest().map_err(failed(&path))? {

@@ -84,23 +84,27 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     }
 }
 
-/// Why the review log cannot be read, and what to do about it.
-pub(super) fn hint_of(error: &AuditError) -> String {
-    match error {
-        AuditError::Refused { reason, .. } => match reason {
-            Refusal::ForeignOwner(_) => {
-                "read it as the user it belongs to, or check a copy: askrelay log verify FILE"
+/// What was read, or why it was not and what to do about it.
+fn readable<T>(read: Result<T, AuditError>) -> anyhow::Result<T> {
+    read.map_err(|error| {
+        let hint = match &error {
+            AuditError::Refused {
+                reason: Refusal::ForeignOwner(_),
+                ..
+            } => "read it as the user it belongs to, or a copy: askrelay log verify FILE",
+            AuditError::Refused { .. }
+            | AuditError::Directory { .. }
+            | AuditError::Open { .. }
+            | AuditError::Read { .. }
+            | AuditError::Write { .. }
+            | AuditError::Sync { .. }
+            | AuditError::Busy { .. }
+            | AuditError::Restless { .. } => {
+                "the log is a file of your own: check --log and ASKRELAY_LOG"
             }
-            Refusal::SymbolicLink | Refusal::NotRegular => {
-                "name the file itself with --log FILE, or check ASKRELAY_LOG"
-            }
-        },
-        AuditError::Directory { .. }
-        | AuditError::Open { .. }
-        | AuditError::Read { .. }
-        | AuditError::Write { .. } => "check --log and ASKRELAY_LOG, and that the file is yours",
-    }
-    .to_owned()
+        };
+        Hinted::nobody("the review log cannot be read", hint, Some(error.into()))
+    })
 }
 
 /// Says that there is no log. Where one was named, that is a mistake; by default, nothing has been recorded yet.
@@ -247,13 +251,13 @@ impl Printer {
 }
 
 fn list(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
-    let path = place.log_path()?;
+    let path = place.log_file()?;
     let mut scan = Scan::new(&path, Access::Own, args.filters.query()?);
     let mut printer = Printer::new(args);
     if args.limit == Some(0) {
         return Ok(Exit::Ok);
     }
-    let scanned = scan.read(&mut |found| printer.see(&found))?;
+    let scanned = readable(scan.read(&mut |found| printer.see(&found)))?;
     if args.follow && scanned != Scanned::Ended {
         if printer.release().is_continue() {
             printer.flush()?;
@@ -286,7 +290,7 @@ async fn follow(scan: &mut Scan, printer: &mut Printer) -> anyhow::Result<()> {
             _ = terminated.recv() => return Ok(()),
             _ = looks.tick() => {}
         }
-        let scanned = scan.poll(&mut |found| printer.see(&found))?;
+        let scanned = readable(scan.poll(&mut |found| printer.see(&found)))?;
         printer.flush()?;
         if scanned == Scanned::Ended || printer.out.is_closed() || reader_is_gone() {
             return Ok(());
@@ -365,7 +369,7 @@ fn who(entry: &Logged) -> Option<String> {
 fn named_or_own(place: &Place<'_>, file: Option<&PathBuf>) -> anyhow::Result<(PathBuf, Access)> {
     Ok(match file {
         Some(file) => (place.absolute(file), Access::Named),
-        None => (place.log_path()?, Access::Own),
+        None => (place.log_file()?, Access::Own),
     })
 }
 

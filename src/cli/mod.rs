@@ -107,12 +107,16 @@ impl Hinted {
     }
 
     /// The machine has not what is needed.
-    fn nobody(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    fn nobody(
+        message: impl Into<String>,
+        hint: impl Into<String>,
+        source: Option<anyhow::Error>,
+    ) -> anyhow::Error {
         Self {
             message: message.into(),
             hint: hint.into(),
             exit: Exit::NobodyRuled,
-            source: None,
+            source,
         }
         .into()
     }
@@ -173,7 +177,7 @@ fn hint_of(error: &anyhow::Error) -> (Option<String>, Exit) {
             return (Some(error.hint()), Exit::NobodyRuled);
         }
         if let Some(error) = cause.downcast_ref::<AuditError>() {
-            return (Some(log::hint_of(error)), Exit::NobodyRuled);
+            return (Some(error.hint()), Exit::NobodyRuled);
         }
     }
     (None, Exit::NobodyRuled)

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use tree_sitter::{Node, Tree};
 
 use super::heredoc::Heredoc;
+use super::phrases;
 use super::reader::{Frame, Reader};
 use super::redirect::{Gathered, file_redirect, here_string};
 use super::script::Script;
@@ -94,6 +95,7 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
     }
 
     fn raise(&mut self, floor: Floor) {
+        self.reader.doubt(Some(floor));
         self.floor = self.floor.max(Some(floor));
     }
 
@@ -115,6 +117,9 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
                 self.raise(Floor::UnparsedSubtree);
             }
             return Enter::Children;
+        }
+        if node.kind() == "variable_assignment" {
+            self.reader.hear(|| phrases::assignment(self.script, node));
         }
         let is_word = !ONE_WORD.contains(&node.kind()) || is_in_one_piece(&self.script.text, node);
         let assigns = node.kind() != "variable_assignment" || self.has_a_name(node);
@@ -323,10 +328,13 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
         let is_list = matches!(node.kind(), "declaration_command" | "unset_command");
         let joined = is_list && !are_apart(&self.script.text, node)
             || node.kind() == "test_command" && !is_test(&self.script.text, node);
+        self.reader.doubt(joined.then_some(Floor::UnparsedSubtree));
         let floor = outside
             .floor
             .max(hides.then_some(Floor::Opaque))
             .max(joined.then_some(Floor::UnparsedSubtree));
+        self.reader
+            .hear(|| Some(phrases::builtin(self.script, node)));
         // Its words are not spelled anew: in a test they are an expression.
         self.reader
             .unit(self.script, node.byte_range(), &[], floor, &frame);

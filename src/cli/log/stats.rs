@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde_json::{Map, Value, json};
 
 use super::filters::Filters;
-use super::stop;
+use super::{readable, stop};
 use crate::audit::{Access, Found, Scan, Scanned, Stats, Tally};
 use crate::cli::exit::Exit;
 use crate::cli::output::{self, Out};
@@ -26,7 +26,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
-    let path = place.log_path()?;
+    let path = place.log_file()?;
     let mut scan = Scan::new(&path, Access::Own, args.filters.query()?);
     let mut stats = Stats::default();
     let mut see = |found: Found<'_>| {
@@ -37,7 +37,7 @@ pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
         }
         ControlFlow::Continue(())
     };
-    let scanned = scan.read(&mut see)?;
+    let scanned = readable(scan.read(&mut see))?;
     stop(scan.finish(&mut see));
     if scanned == Scanned::NoLog {
         return super::no_log(place, &path);

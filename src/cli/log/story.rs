@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::stop;
+use super::{readable, stop};
 use crate::audit::{
     Access, Decider, DeciderKind, Found, Node, Outcome, Part, Query, Role, Scan, Scanned, Story,
     Telling,
@@ -31,7 +31,7 @@ pub(super) struct Args {
 
 pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
     let mut gathered = Gathered::new(&args.id);
-    let own = place.log_path()?;
+    let own = place.log_file()?;
     if gathered.read(&own, Access::Own)? == Scanned::NoLog
         && (args.files.is_empty() || place.names_log())
     {
@@ -125,7 +125,7 @@ impl<'a> Gathered<'a> {
             ControlFlow::Continue(())
         };
         let mut scan = Scan::new(path, access, query);
-        let scanned = scan.read(&mut see)?;
+        let scanned = readable(scan.read(&mut see))?;
         stop(scan.finish(&mut see));
         self.seen.extend(hashes);
         self.exact.push(exact);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{named_or_own, spot_json};
+use super::{named_or_own, readable, spot_json};
 use crate::audit::{Break, Checked, Fault, Note, NoteKind, Spot, verify};
 use crate::cli::Hinted;
 use crate::cli::exit::Exit;
@@ -31,12 +31,13 @@ pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
         .map(|text| head(text))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let (path, access) = named_or_own(place, args.file.as_ref())?;
-    let checked = verify(&path, access, &heads)?
+    let checked = readable(verify(&path, access, &heads))?
         // A log that is not there cannot be said to be whole.
         .ok_or_else(|| {
             Hinted::nobody(
                 format!("there is no review log at {}", path.display()),
                 "check --log and ASKRELAY_LOG, or name a log: askrelay log verify FILE",
+                None,
             )
         })?;
     let mut out = Out::stdout();
