@@ -5,7 +5,7 @@
 //!
 //! It knows nothing of JSON, and reads no byte twice.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter, memrchr};
@@ -163,6 +163,21 @@ impl<R: Read> Lines<R> {
             return None;
         }
         Some(self.give(self.end, 0))
+    }
+
+    /// Goes on behind the first `length` bytes of the input, of which there are no more than these. What is counted goes on.
+    pub(super) fn cut_to(&mut self, length: u64) -> io::Result<()>
+    where
+        R: Seek,
+    {
+        self.input.seek(SeekFrom::Start(length))?;
+        (self.start, self.looked, self.end) = (0, 0, 0);
+        self.long = None;
+        self.at = length;
+        if length == 0 {
+            self.number = 0;
+        }
+        Ok(())
     }
 
     fn held(&self) -> &[u8] {
@@ -363,6 +378,24 @@ mod tests {
         let finder = Finder::new("b needle");
         let line = lines.next_with(&finder).unwrap().unwrap();
         assert_eq!((line.number, line.at), (3, long.len() as u64 + 3));
+    }
+
+    #[test]
+    fn an_input_that_was_cut_goes_on_at_its_end() {
+        let mut lines = Lines::new(io::Cursor::new(b"a\nb\nc".to_vec()));
+        assert!(lines.next().unwrap().is_some());
+        assert!(lines.next().unwrap().is_some());
+        assert!(lines.next().unwrap().is_none());
+        lines.cut_to(2).unwrap();
+        *lines.input.get_mut() = b"a\nd\n".to_vec();
+        let line = lines.next().unwrap().unwrap();
+        assert_eq!((line.whole(), line.at), (Some(&b"d"[..]), 2));
+        lines.cut_to(0).unwrap();
+        let line = lines.next().unwrap().unwrap();
+        assert_eq!(
+            (line.whole(), line.at, line.number),
+            (Some(&b"a"[..]), 0, 1)
+        );
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum Found<'a> {
         /// Its length.
         bytes: u64,
     },
-    /// The log was cut, and is read from its start again.
+    /// The log was emptied, and is read from its start again.
     Cut,
 }
 
@@ -132,11 +132,8 @@ impl Scan {
             // It is being rotated: a moment later there is another one.
             None => return self.go_on(see),
             Some((now, length)) if now == identity => {
-                if length < read {
-                    if see(Found::Cut).is_break() {
-                        return Ok(Scanned::Ended);
-                    }
-                    return self.start_anew(see);
+                if length < read && self.cut_to(length, see)?.is_break() {
+                    return Ok(Scanned::Ended);
                 }
                 return self.go_on(see);
             }
@@ -168,12 +165,16 @@ impl Scan {
         self.go_on(see)
     }
 
-    fn start_anew(&mut self, see: &mut See<'_>) -> Result<Scanned, AuditError> {
-        self.current = None;
-        if let Some(file) = files::open(&self.path, self.access)? {
-            self.take(file)?;
+    /// The log was cut. From an empty one everything is new; else somebody took back the last lines, and what comes goes on there.
+    fn cut_to(&mut self, length: u64, see: &mut See<'_>) -> Result<ControlFlow<()>, AuditError> {
+        let Some(current) = &mut self.current else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        current.lines.cut_to(length).map_err(failed(&self.path))?;
+        if length > 0 {
+            return Ok(ControlFlow::Continue(()));
         }
-        self.go_on(see)
+        Ok(see(Found::Cut))
     }
 
     fn take(&mut self, file: File) -> Result<(), AuditError> {

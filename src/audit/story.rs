@@ -135,12 +135,23 @@ impl Story {
 
     /// Sessions that are known to have a part, and of which nothing is told.
     pub fn silent(&self) -> Vec<String> {
-        let mut silent: Vec<String> = self
-            .nodes
-            .iter()
-            .filter(|node| !node.wrote)
-            .map(|node| node.session.clone())
-            .collect();
+        let mut silent = Vec::new();
+        let mut reached = true;
+        for node in &self.nodes {
+            if !node.wrote && reached {
+                silent.push(node.session.clone());
+            }
+            // Where nobody was reached, nobody can have written anything.
+            reached = !node
+                .end
+                .and_then(|end| self.parts.get(end))
+                .is_some_and(|part| {
+                    matches!(
+                        Ending::from_name(part.entry.event()),
+                        Some(Ending::NoServingSession | Ending::RequestFailed)
+                    )
+                });
+        }
         for (session, _) in self.hops() {
             let is_known = self.node(&session).is_some() || silent.contains(&session);
             if !is_known && session != "?" {

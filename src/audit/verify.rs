@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use memchr::memmem::Finder;
 
-use super::AuditError;
 use super::files::{Access, Files, failed};
 use super::lines::{Line, Lines};
 use super::logged::Logged;
+use super::{AuditError, Event};
 
 /// Most notes that are kept.
 const MAX_NOTES: usize = 1_000;
@@ -29,8 +29,8 @@ const HEX: usize = 64;
 
 /// Events by which a log speaks of itself.
 const OF_ITSELF: &[u8] = br#""event":"review_log."#;
-const TORN_TAIL: &str = "review_log.torn_tail";
-const ROTATED: &str = "review_log.rotated";
+const TORN_TAIL: &str = Event::TornTail.name();
+const ROTATED: &str = Event::Rotated.name();
 
 /// Where a line stands in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,8 +62,11 @@ pub struct Checked {
     pub unfinished: Option<u64>,
     /// BLAKE3 of the last line. Whoever notes it can prove later that nothing before was changed.
     pub head: Option<blake3::Hash>,
-    /// The heads that were asked for, and where each stands.
+    /// The heads that were asked for, and where each stands. Of one whose file is not here any more, where the line stands that
+    /// follows it.
     pub heads: Vec<(blake3::Hash, Option<Spot>)>,
+    /// Heads behind which the log goes on after files that are not here: they were vouched for.
+    pub resumed: Vec<blake3::Hash>,
     /// Where the chain breaks first.
     pub broken: Option<Break>,
 }
@@ -337,6 +340,8 @@ impl Checker {
             Chain::Link(hex) => {
                 match before {
                     Some(before) if before.hash.to_hex().as_bytes() == hex => {}
+                    // Who noted the head of a file that was put away vouches for it.
+                    _ if line.number == 1 && self.resumes(hex, past) => {}
                     Some(_) => {
                         if let Some(missing) = self.missing_file(past, line) {
                             return self.breaks(past, before, Fault::FileMissing(missing));
@@ -354,7 +359,7 @@ impl Checker {
                 self.chained = true;
                 self.note(past, line);
             }
-            Chain::Start if before.is_none() => {
+            Chain::Start if before.is_none() || starts_anew(line) => {
                 self.chained = true;
                 self.note(past, line);
             }
@@ -433,6 +438,24 @@ impl Checker {
         (found.is_none() && *head == past.hash).then(|| self.spot(past))
     }
 
+    /// Whether a line follows a head that was asked for, though the line of that head is not here.
+    fn resumes(&mut self, hex: &[u8], past: Past) -> bool {
+        let spot = self.spot(past);
+        let asked = self
+            .checked
+            .heads
+            .iter_mut()
+            .find(|(head, _)| head.to_hex().as_bytes() == hex);
+        match asked {
+            Some((head, found)) => {
+                self.checked.resumed.push(*head);
+                found.get_or_insert(spot);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Keeps what a log says of itself.
     fn note(&mut self, past: Past, line: &Line<'_>) {
         let start = line.whole().unwrap_or_default();
@@ -444,7 +467,7 @@ impl Checker {
             return;
         };
         let kind = match entry.event() {
-            ROTATED => return,
+            ROTATED if entry.text("unreadable").is_none() => return,
             TORN_TAIL => NoteKind::Repaired,
             _ => NoteKind::Warning,
         };
@@ -473,6 +496,13 @@ impl Checker {
 
 fn entry(line: &Line<'_>) -> Option<Logged> {
     line.whole().and_then(Logged::parse)
+}
+
+/// Whether a line records that the file before it could not be read, so that no chain goes on from there.
+fn starts_anew(line: &Line<'_>) -> bool {
+    line.number == 1
+        && entry(line)
+            .is_some_and(|entry| entry.event() == ROTATED && entry.text("unreadable").is_some())
 }
 
 /// Whether a record of a repair speaks of this piece.

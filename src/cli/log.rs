@@ -127,7 +127,7 @@ fn warn_of(found: &Found<'_>) {
             "{} line {line}: {bytes} bytes that are no entry",
             file.display()
         )),
-        Found::Cut => output::warn("the log was cut; it is read from its start"),
+        Found::Cut => output::warn("the log was emptied; it is read from its start"),
         Found::Entry { .. } => {}
     }
 }

@@ -5,6 +5,7 @@
     reason = "the tests lay out logs, and change them as somebody else would"
 )]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -295,6 +296,236 @@ fn nothing_hostile_in_a_log_reaches_the_reader_unescaped() {
     assert!(stdout.contains("line 2 (byte "), "{stdout}");
 }
 
+// The story of one ask.
+
+/// child asks S1, which asks P, where a person decides. P writes the log at this path, where one is given.
+fn through_a_relay(spool: &TestSpool, log_of_p: Option<&PathBuf>) {
+    let serve = spool.serve("P").select().policy(spool, "P", &json!({}));
+    let mut root = match log_of_p {
+        Some(path) => serve.args([OsStr::new("--log"), path.as_os_str()]),
+        None => serve,
+    }
+    .start();
+    let _relay = spool
+        .serve("S1")
+        .args(["--agent", "mid"])
+        .env("ASKRELAY_PARENT_SESSION", "P")
+        .start();
+    let child = spool.ask("S1").value("make all").id("r1").start();
+    root.answer("make all", "Yes");
+    child.end().approved();
+}
+
+/// Who wrote which events, in the order of a story.
+fn told(story: &Value) -> Vec<String> {
+    let name = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    story["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| {
+            format!(
+                "{} {}",
+                name(&part["session"]),
+                name(&part["entry"]["event"])
+            )
+        })
+        .collect()
+}
+
+const STORY: [&str; 12] = [
+    "child forwarded_permission.request_created",
+    "S1 forwarded_permission.prompted",
+    "S1 permission_request.waiting",
+    "S1 forwarded_permission.request_created",
+    "P forwarded_permission.prompted",
+    "P permission_request.waiting",
+    "P permission_request.approved",
+    "P forwarded_permission.approved",
+    "S1 forwarded_permission.response_received",
+    "S1 permission_request.approved",
+    "S1 forwarded_permission.approved",
+    "child forwarded_permission.response_received",
+];
+
+const DECIDED: &str = "Approved by a person at the numbered questions of session P, through S1.";
+
+#[test]
+fn the_story_of_an_ask_goes_through_all_sessions_of_one_log() {
+    let spool = TestSpool::new();
+    through_a_relay(&spool, None);
+    let (code, stdout, stderr) = log(&spool, &["story", "r1", "--json"]);
+    assert_eq!(code, 0, "{stderr}");
+    let story: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(told(&story), STORY);
+    assert_eq!(story["outcome"], "approved");
+    assert_eq!(story["decider"], "user");
+    assert_eq!(story["says"], DECIDED);
+    assert_eq!(story["missing"], json!([]));
+    let roles: Vec<_> = story["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["child", "relay", "root"]);
+
+    // A beginning of the id is enough.
+    let (code, stdout, _) = log(&spool, &["story", "r"]);
+    assert_eq!(code, 0);
+    assert!(stdout.starts_with("ask r1 of agent scout"), "{stdout}");
+    for line in [
+        "  child (child)\n",
+        "    S1 (relay)\n",
+        "      P (root)\n",
+        DECIDED,
+    ] {
+        assert!(stdout.contains(line), "{line}: {stdout}");
+    }
+    let (code, _, stderr) = log(&spool, &["story", "r2"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("nothing about r2"), "{stderr}");
+}
+
+#[test]
+fn the_story_of_an_ask_is_put_together_from_the_logs_of_two_machines() {
+    let spool = TestSpool::new();
+    let log_of_p = spool.below("work/p.jsonl");
+    through_a_relay(&spool, Some(&log_of_p));
+    // The clock of the other machine is an hour behind.
+    let text = fs::read_to_string(&log_of_p).unwrap();
+    let behind = text
+        .lines()
+        .map(|line| {
+            let mut entry: Value = serde_json::from_str(line).unwrap();
+            let at: jiff::Timestamp = entry["timestamp"].as_str().unwrap().parse().unwrap();
+            let at = at - jiff::SignedDuration::from_hours(1);
+            entry["timestamp"] = json!(format!("{at:.3}"));
+            format!("{entry}\n")
+        })
+        .collect::<String>();
+    fs::write(&log_of_p, behind).unwrap();
+
+    let story = |args: &[&str]| -> Value {
+        let (code, stdout, stderr) = log(&spool, &[&["story", "r1", "--json"], args].concat());
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    };
+    let whole = story(&["p.jsonl"]);
+    assert_eq!(told(&whole), STORY);
+    assert_eq!(whole["says"], DECIDED);
+    assert_eq!(whole["missing"], json!([]));
+    // Named twice, it is told once.
+    assert_eq!(told(&story(&["p.jsonl", "p.jsonl"])), STORY);
+
+    // Without it the decider is known, and that something is missing.
+    let part = story(&[]);
+    assert_eq!(part["says"], DECIDED);
+    assert_eq!(
+        part["missing"],
+        json!([
+            "Missing: nothing that session P wrote is in these logs; name its log behind the id."
+        ])
+    );
+    // And the other way round, from the log of P alone.
+    let (code, stdout, _) = log(&spool, &["--log", "p.jsonl", "story", "r1"]);
+    assert_eq!(code, 0);
+    assert!(
+        stdout.contains("Approved by a person at the numbered questions of session P.\n"),
+        "{stdout}"
+    );
+}
+
+/// Lines as the peer writes them: no chain, and its own name.
+#[test]
+fn the_story_of_an_ask_takes_in_the_log_of_the_peer() {
+    let spool = TestSpool::new();
+    let line = |second: u32, event: &str, details: Value| {
+        let mut entry = json!({"timestamp": format!("2026-11-30T13:00:0{second}.000Z"), "extension": "pi-permission-system",
+            "stream": "review", "event": event, "requestId": "perm-1"});
+        entry
+            .as_object_mut()
+            .unwrap()
+            .extend(details.as_object().unwrap().clone());
+        entry.to_string().into_bytes()
+    };
+    let hop = json!({"requesterAgentName": "scout", "requesterSessionId": "child", "targetSessionId": "pi"});
+    let mut ended = hop.clone();
+    ended["decidedBy"] = json!({"kind": "user", "via": "dialog"});
+    let peer = vec![
+        line(1, "forwarded_permission.prompted", hop.clone()),
+        line(2, "forwarded_permission.approved", ended),
+    ];
+    let path = spool.below("work/peer.jsonl");
+    fs::write(&path, joined(&peer)).unwrap();
+    let mut own = Log::new();
+    own.push(
+        "forwarded_permission.request_created",
+        &json!({"requestId": "perm-1", "requesterAgentName": "scout", "requesterSessionId": "child", "targetSessionId": "pi"}),
+    );
+    own.write(&spool);
+    let (code, stdout, _) = log(&spool, &["story", "perm-1", "peer.jsonl"]);
+    assert_eq!(code, 0);
+    for says in [
+        "    pi (root), pi-permission-system\n",
+        "Approved by a person at the dialog of session pi.\n",
+        "Missing: session child did not record that it has the answer.",
+    ] {
+        assert!(stdout.contains(says), "{says}: {stdout}");
+    }
+    // Without the answer, it is open.
+    let (_, stdout, _) = log(&spool, &["story", "perm-1"]);
+    assert!(stdout.contains("No end is recorded"), "{stdout}");
+    assert!(stdout.contains("nothing that session pi wrote"), "{stdout}");
+}
+
+#[test]
+fn an_id_that_several_asks_begin_with_is_not_guessed() {
+    let spool = TestSpool::new();
+    Log::counted(3).write(&spool);
+    let (code, stdout, stderr) = log(&spool, &["story", "r"]);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert!(stderr.contains("r0 and r1"), "{stderr}");
+    let (code, _, stderr) = log(&spool, &["story", "r0", "/nowhere"]);
+    assert_eq!(code, 2, "{stderr}");
+}
+
+// Counting.
+
+#[test]
+fn decisions_are_counted_by_who_made_them() {
+    let spool = TestSpool::new();
+    three_asks().write(&spool);
+    let stats = |args: &[&str]| -> Value {
+        let (code, stdout, stderr) = log(&spool, &[&["stats", "--json"], args].concat());
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    };
+    let all = stats(&[]);
+    assert_eq!((&all["entries"], &all["asks"]), (&json!(8), &json!(4)));
+    assert_eq!(all["deciders"]["user"]["approved"], 2);
+    assert_eq!(all["deciders"]["user"]["passedOn"], 1);
+    assert_eq!(all["deciders"]["rule"]["denied"], 1);
+    assert_eq!(all["authorizers"]["guard"]["total"], 1);
+    assert_eq!(all["approvedByUnknown"], 1);
+    assert_eq!(all["humanShare"], 0.4);
+    assert_eq!(all["sessions"]["main"]["total"], 4);
+    assert_eq!(all["agents"]["other"]["approved"], 2);
+    assert_eq!(all["first"], "2026-11-30T13:00:00.000Z");
+    assert_eq!(stats(&["--agent", "other"])["entries"], 2);
+    let (code, stdout, _) = log(&spool, &["stats"]);
+    assert_eq!(code, 0);
+    for says in [
+        "8 entries, ",
+        "5 decisions about 4 asks\n",
+        "40.0 % by a person",
+        "1 approved without a known decider",
+        "user        2         0       0       2    1\n",
+    ] {
+        assert!(stdout.contains(says), "{says}: {stdout}");
+    }
+}
+
 // Following.
 
 fn following(spool: &TestSpool, args: &[&str]) -> Running {
@@ -355,7 +586,7 @@ fn following_goes_on_across_rotations_and_ends_by_a_signal() {
 }
 
 #[test]
-fn following_waits_for_a_log_and_goes_on_behind_a_cut() {
+fn following_waits_for_a_log_and_goes_on_when_it_was_emptied() {
     let spool = TestSpool::new();
     let mut follower = following(&spool, &["--event", "x."]);
     // It has to be there before the log is, for that to be a test of anything.
@@ -368,7 +599,7 @@ fn following_waits_for_a_log_and_goes_on_behind_a_cut() {
     until("three lines", || follower.stdout().lines().count() == 3);
     fs::write(&current, "").unwrap();
     until("a word about the cut", || {
-        follower.stderr().contains("was cut")
+        follower.stderr().contains("was emptied")
     });
     let mut second = Log::new();
     second.push("x.y", &json!({"requestId": "anew"}));

@@ -308,6 +308,108 @@ fn a_file_that_is_missing_is_named() {
     assert!(checked.broken.is_some());
 }
 
+/// What the writer leaves behind: rotations, a crash, a loss of the file.
+#[test]
+fn what_the_writer_writes_holds() {
+    use crate::audit::{Entry, Options, ReviewLog};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("review.jsonl");
+    let options = || Options {
+        max_bytes: Some(2_000),
+        ..Options::default()
+    };
+    let append = |log: &ReviewLog, times: i64| {
+        for at in 0..times {
+            let entry = Entry::test("x.y").with("n", at).with("chain", "no chain");
+            log.append(at, &entry).unwrap();
+        }
+    };
+    let check = |repaired: usize, warnings: usize| {
+        let checked = verify(&path, Access::Own, &[]).unwrap().unwrap();
+        holds(&checked);
+        let of = |kind| {
+            checked
+                .notes
+                .iter()
+                .filter(|note| note.kind == kind)
+                .count()
+        };
+        assert_eq!(
+            (of(NoteKind::Repaired), of(NoteKind::Warning)),
+            (repaired, warnings)
+        );
+        checked
+    };
+    append(&ReviewLog::open(&path, options()).unwrap(), 40);
+    let checked = check(0, 0);
+    assert!(checked.files > 3, "{}", checked.files);
+    assert!(checked.lines >= 40);
+
+    let tear = || {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.truncate(bytes.len() - 20);
+        fs::write(&path, bytes).unwrap();
+    };
+    tear();
+    append(&ReviewLog::open(&path, options()).unwrap(), 1);
+    check(1, 0);
+    // A piece, and nothing else, in a new file.
+    fs::rename(&path, directory.path().join("review.000900.jsonl")).unwrap();
+    fs::write(&path, "{\"timest").unwrap();
+    let log = ReviewLog::open(&path, options()).unwrap();
+    append(&log, 1);
+    check(2, 0);
+    // Somebody else empties the file while a writer knows of it.
+    fs::write(&path, "").unwrap();
+    append(&log, 40);
+    check(1, 1);
+}
+
+#[test]
+fn the_head_of_a_file_that_was_put_away_vouches_for_it() {
+    let mut files = rotated();
+    let last_line = |(_, bytes): &(&str, Vec<u8>)| {
+        blake3::hash(
+            bytes[..bytes.len() - 1]
+                .split(|byte| *byte == b'\n')
+                .next_back()
+                .unwrap(),
+        )
+    };
+    let (head, other) = (last_line(&files[0]), last_line(&files[1]));
+    files.remove(0);
+    let checked = check(&files, &[head]);
+    holds(&checked);
+    assert_eq!(checked.resumed, [head]);
+    assert!(check(&files, &[other]).broken.is_some());
+    // Within a file it vouches for nothing.
+    let mut log = Log::of(4);
+    let gone = blake3::hash(&log.0.remove(1));
+    assert!(
+        check(&[("review.jsonl", log.bytes())], &[gone])
+            .broken
+            .is_some()
+    );
+}
+
+#[test]
+fn a_file_behind_one_that_could_not_be_read_starts_anew_and_is_a_warning() {
+    let mut anew = Log::default();
+    anew.push(
+        ROTATED,
+        &json!({"previous": "review.000001.jsonl", "unreadable": "it is a symbolic link"}),
+    );
+    anew.push("x.y", &json!({}));
+    let files = [
+        ("review.000001.jsonl", Log::of(2).bytes()),
+        ("review.jsonl", anew.bytes()),
+    ];
+    let checked = check(&files, &[]);
+    holds(&checked);
+    assert_eq!(checked.notes.len(), 1);
+    assert_eq!(checked.notes[0].kind, NoteKind::Warning);
+}
+
 #[test]
 fn a_line_that_is_being_written_is_no_break() {
     let log = Log::of(3);

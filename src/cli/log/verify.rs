@@ -53,9 +53,15 @@ pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     if !args.json {
-        output::say(
-            "\nhint: compare with a copy or a backup; what stands before the break is still as it was written",
-        );
+        let is_missing = checked
+            .broken
+            .as_ref()
+            .is_some_and(|found| matches!(found.fault, Fault::FileMissing(_) | Fault::Headless));
+        output::say(if is_missing {
+            "\nhint: for a file that was put away on purpose, give the hash of its last line: --head HASH"
+        } else {
+            "\nhint: compare with a copy or a backup; what stands before the break is still as it was written"
+        });
     }
     Ok(Exit::Denied)
 }
@@ -131,7 +137,15 @@ fn lines(checked: &Checked) -> Vec<String> {
             "the last line has no end yet ({bytes} bytes): it is being written, or was cut off"
         ));
     }
+    for head in &checked.resumed {
+        lines.push(format!(
+            "goes on behind the head {head}, whose file is not here"
+        ));
+    }
     for (head, spot) in &checked.heads {
+        if checked.resumed.contains(head) {
+            continue;
+        }
         lines.push(match spot {
             Some(spot) => format!("found {head} at {}", place_of(spot)),
             None if checked.broken.is_some() => format!("not found before the break: {head}"),
@@ -230,6 +244,11 @@ fn as_json(checked: &Checked) -> Value {
             json!({"head": head.to_hex().as_str(), "at": spot.as_ref().map(spot_json)})
         })
         .collect();
+    let resumed: Vec<String> = checked
+        .resumed
+        .iter()
+        .map(|head| head.to_hex().to_string())
+        .collect();
     let broken = checked.broken.as_ref().map(|found| {
         json!({
             "at": spot_json(&found.spot),
@@ -249,6 +268,7 @@ fn as_json(checked: &Checked) -> Value {
         "moreNotes": checked.more_notes,
         "unfinishedBytes": checked.unfinished,
         "heads": heads,
+        "resumed": resumed,
         "broken": broken,
         "head": checked.head.map(|head| head.to_hex().to_string()),
     })
