@@ -19,5 +19,6 @@ pub mod json;
 pub mod review;
 pub mod review_line;
 pub mod runs;
+pub mod secrets;
 pub mod select;
 pub mod text;

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Broadcasts;
-use super::event::{Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
+use super::event::{
+    Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, Shown,
+    UNRECORDED,
+};
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
@@ -169,6 +172,9 @@ impl Core {
             PersonEvent::Close(id) => self.dispatch(now, Event::CloseReview(id)),
             PersonEvent::Denied { id, digest, by } => {
                 self.dispatch_first(now, Event::Denied { id, digest, by });
+            }
+            PersonEvent::Unshowable { id, digest, cause } => {
+                self.dispatch_first(now, Event::Unshowable { id, digest, cause });
             }
             PersonEvent::Gone => self.dispatch(now, Event::PersonGone),
             PersonEvent::Leave => self.leave(),
@@ -437,11 +443,7 @@ impl Core {
                     self.dispatch(clock::now(), Event::Stuck(candidate));
                 }
             }
-            Effect::Show(shown) => {
-                if let Some(prompter) = &mut self.prompter {
-                    prompter.show(*shown);
-                }
-            }
+            Effect::Show(shown) => self.show(*shown),
             Effect::Withdraw { id, why } => {
                 if let Some(prompter) = &mut self.prompter {
                     prompter.withdraw(&id, &why);
@@ -457,6 +459,21 @@ impl Core {
             Effect::Annotate(annotate) => self.errands.push(Errand::Annotate(annotate)),
             Effect::CancelAnnotating(id) => self.errands.push(Errand::CancelAnnotating(id)),
             Effect::Finished => self.finished = true,
+        }
+    }
+
+    fn show(&mut self, shown: Shown) {
+        let Some(prompter) = &mut self.prompter else {
+            return;
+        };
+        let (id, digest) = (shown.request.id.clone(), shown.digest);
+        let done = process::caught(|| {
+            #[cfg(debug_assertions)]
+            crate::spool::fault::strike("shown", id.as_str());
+            prompter.show(shown);
+        });
+        if let Err(cause) = done {
+            self.dispatch_first(clock::now(), Event::Unshowable { id, digest, cause });
         }
     }
 
@@ -516,7 +533,7 @@ impl Core {
                 RequesterLife::Gone if self.state.is_held(&answer.id) => {
                     return Delivery::RequesterGone;
                 }
-                RequesterLife::RequestGone => return Delivery::Unclaimed,
+                RequesterLife::RequestGone => return Delivery::Withdrawn,
                 RequesterLife::Gone | RequesterLife::Waiting | RequesterLife::Unknown => {}
             }
             match self.inbox.is_unchanged(&answer.id, answer.stamp) {
@@ -525,18 +542,16 @@ impl Core {
                 // Touched, or put there anew: what counts is whether the same bytes are asked.
                 Ok(Unchanged::Changed) => match self.stamp_of_same_bytes(&answer) {
                     Some(stamp) => answer.stamp = stamp,
-                    None => return Delivery::RequestChanged,
+                    None => return Delivery::Swapped,
                 },
-                Ok(Unchanged::Gone) => return Delivery::Unclaimed,
+                Ok(Unchanged::Gone) => return Delivery::Withdrawn,
             }
         }
         let counts = self.record_decision(&answer);
         #[cfg(debug_assertions)]
         crate::spool::fault::at("recorded");
         if !counts {
-            answer.decision = Decision::unavailable(
-                "the decision could not be recorded, and this session decides nothing unrecorded",
-            );
+            answer.decision = Decision::unavailable(UNRECORDED);
         }
         let response = self.response(&answer);
         let Ok(bytes) = response.to_sealed_json(&self.seal_key) else {

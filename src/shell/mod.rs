@@ -18,6 +18,7 @@
 mod heredoc;
 mod launchers;
 mod parse;
+mod phrases;
 mod reader;
 mod redirect;
 mod script;
@@ -33,6 +34,8 @@ mod tests;
 
 use std::borrow::Cow;
 use std::ops::Range;
+
+pub use phrases::{Phrase, Phrases, Piece, Place, phrases};
 
 use crate::wire::{
     CommandContext, SENTINEL_INDIRECTION, SENTINEL_OPAQUE, SENTINEL_REDIRECTION,

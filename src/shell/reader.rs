@@ -1,8 +1,10 @@
 //! Gathers the units of a line and of the command lines inside it.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
+use super::phrases::{self, Phrase};
 use super::script::{Decoded, Script};
 use super::step::{Inner, Step, step};
 use super::trust::{has_only_bash_blanks, nests_backticks, splits_an_operator};
@@ -56,13 +58,8 @@ fn plain(line: &str) -> Option<Reading<'_>> {
 
 /// Takes a line apart with the parser.
 fn parsed(line: &str) -> Reading<'_> {
-    let mut reader = Reader {
-        line,
-        units: Vec::new(),
-        wholes: Vec::new(),
-        left: MAX_UNITS,
-    };
-    let floor = reader.script(&Script::line(line), &Frame::default());
+    let mut reader = Reader::new(line);
+    let floor = reader.line();
     reader.finish(floor)
 }
 
@@ -90,25 +87,90 @@ pub(super) struct Reader<'a> {
     wholes: Vec<Range<usize>>,
     /// How many units and wholes may still come.
     left: usize,
+    /// What is said, for those who ask for it.
+    phrases: Option<Vec<Phrase>>,
+    /// Where words stand that are command lines and were taken apart as such.
+    code: Vec<Range<usize>>,
+    /// Whether anything was left unread or was not understood, whatever floor else there is.
+    doubts: bool,
+    /// The same of texts of here-documents that may be no code.
+    doubts_text: bool,
+    /// Whether a shell reads code that is not on the line, or is the text of another command's here-document.
+    has_hungry_shell: bool,
 }
 
 impl<'a> Reader<'a> {
+    fn new(line: &'a str) -> Self {
+        Self {
+            line,
+            units: Vec::new(),
+            wholes: Vec::new(),
+            left: MAX_UNITS,
+            phrases: None,
+            code: Vec::new(),
+            doubts: false,
+            doubts_text: false,
+            has_hungry_shell: false,
+        }
+    }
+
+    /// Reads the line.
+    fn line(&mut self) -> Option<Floor> {
+        self.script(&Script::line(self.line), &Frame::default())
+    }
+
+    /// What is said on a line, and whether nothing of it was left unread.
+    pub(super) fn heard(line: &'a str) -> (Vec<Phrase>, bool) {
+        let mut reader = Self {
+            phrases: Some(Vec::new()),
+            ..Self::new(line)
+        };
+        reader.line();
+        let fed_with_doubt = reader.has_hungry_shell && reader.doubts_text;
+        let is_whole = !reader.doubts && !fed_with_doubt && !reader.is_full();
+        let mut phrases = reader.phrases.unwrap_or_default();
+        let code: HashSet<Range<usize>> = reader.code.into_iter().collect();
+        for phrase in &mut phrases {
+            if let Phrase::Command(words) = phrase {
+                words.retain(|word| !code.contains(&word.range()));
+            }
+        }
+        (phrases, is_whole)
+    }
+
+    /// Takes note of a doubt, which a weightier floor would cover.
+    pub(super) fn doubt(&mut self, floor: Option<Floor>) {
+        self.doubts |=
+            floor.is_some_and(|floor| matches!(floor, Floor::UnparsedSubtree | Floor::Unparseable));
+    }
+
+    /// Takes down what is said, where somebody asked for it.
+    pub(super) fn hear(&mut self, phrase: impl FnOnce() -> Option<Phrase>) {
+        if let Some(phrases) = &mut self.phrases {
+            phrases.extend(phrase());
+        }
+    }
+
     /// Reads one piece of code; says why it, as a whole, may not be allowed.
     pub(super) fn script(&mut self, script: &Script<'_>, frame: &Frame) -> Option<Floor> {
         if script.text.len() > MAX_LINE_BYTES {
+            self.doubts = true;
             return Some(Floor::Unparseable);
         }
         let Some(tree) = super::parse::parse(&script.text) else {
+            self.doubts = true;
             return Some(Floor::Unparseable);
         };
-        let mut floor = Walk::new(self, script, frame, &tree).run();
+        let floor = Walk::new(self, script, frame, &tree).run();
+        let mut doubt = None;
         if tree.root_node().has_error() || !has_only_bash_blanks(&script.text) {
-            floor = floor.max(Some(Floor::Unparseable));
+            doubt = Some(Floor::Unparseable);
         }
         if self.is_full() || splits_an_operator(&script.text) || nests_backticks(&script.text) {
-            floor = floor.max(Some(Floor::UnparsedSubtree));
+            doubt = doubt.max(Some(Floor::UnparsedSubtree));
         }
-        floor
+        self.doubt(doubt);
+        floor.max(doubt)
     }
 
     /// A command made of commands.
@@ -175,6 +237,8 @@ impl<'a> Reader<'a> {
         input: Option<&Input>,
         frame: &Frame,
     ) {
+        self.doubt(floor);
+        self.hear(|| Some(phrases::command(script, words)));
         let step = step(words);
         let floor = floor.max(step.floor);
         let Some(place) = self.unit(script, part, words, floor, frame) else {
@@ -186,12 +250,13 @@ impl<'a> Reader<'a> {
             }
         };
         if frame.steps >= MAX_STEPS && !matches!(step.inner, Inner::Nothing) {
+            self.doubts = true;
             raise(self, Some(Floor::Indirection));
             return;
         }
         let within = frame.within(&step);
         match step.inner {
-            Inner::Nothing => {}
+            Inner::Nothing => self.overhear(script, words, input, &within),
             Inner::Command(command) => self.argument(script, words, command, input, &within),
             Inner::Commands(commands) => {
                 for command in commands {
@@ -200,13 +265,17 @@ impl<'a> Reader<'a> {
             }
             Inner::Line(range) => {
                 let words = words.get(range).unwrap_or_default();
+                self.takes_apart(script, words);
                 let (code, is_literal) = joined(words);
                 let hidden = (!is_literal).then_some(Floor::Opaque);
                 let floor = self.handed_on(script, code, &within);
                 raise(self, floor.max(hidden));
             }
             Inner::Input => match input {
-                None => raise(self, Some(Floor::Opaque)),
+                None => {
+                    self.has_hungry_shell = true;
+                    raise(self, Some(Floor::Opaque));
+                }
                 Some(input) => {
                     let hidden = (!input.is_literal).then_some(Floor::Opaque);
                     let floor = self.handed_on(script, input.code.clone(), &within);
@@ -232,6 +301,55 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Takes note of words that are command lines.
+    fn takes_apart(&mut self, script: &Script<'_>, words: &[Word]) {
+        if self.phrases.is_some() {
+            let ranges = words.iter().map(|word| phrases::range(script, word));
+            self.code.extend(ranges);
+        }
+    }
+
+    /// Takes down what is said to a shell among the arguments of a program that nothing is seen through. It is only heard: what
+    /// the program makes of it nobody knows. The same goes for the text of a here-document: it may be on its way to a shell, or to
+    /// a file of assignments.
+    fn overhear(
+        &mut self,
+        script: &Script<'_>,
+        words: &[Word],
+        input: Option<&Input>,
+        within: &Frame,
+    ) {
+        if self.phrases.is_none() {
+            return;
+        }
+        if let Some(input) = input {
+            // That it is no code is no doubt about the line, unless some shell reads what the line does not show.
+            let before = (std::mem::take(&mut self.doubts), self.left);
+            self.handed_on(script, input.code.clone(), within);
+            self.doubts_text |= self.doubts;
+            (self.doubts, self.left) = before;
+        }
+        let known = |word: &Word| word.literal().map(program);
+        let is_a_shell = |word: &Word| matches!(known(word), Some(Program::Shell(_)));
+        if matches!(
+            words.first().and_then(known),
+            Some(Program::Shell(_) | Program::OtherShell)
+        ) {
+            let option = |word: &Word| {
+                let text = word.literal().unwrap_or_default();
+                let letters = text.strip_prefix('-').unwrap_or_default();
+                text == "--command" || !letters.starts_with('-') && letters.contains('c')
+            };
+            let line = words.iter().skip_while(|word| !option(word)).nth(1);
+            if let Some(line) = line {
+                self.takes_apart(script, std::slice::from_ref(line));
+                self.handed_on(script, line.value.clone(), within);
+            }
+        } else if let Some(before) = words.iter().skip(1).position(is_a_shell) {
+            self.argument(script, words, before + 1..words.len(), None, within);
+        }
+    }
+
     /// Reads a command line that is handed to a shell.
     pub(super) fn handed_on(
         &mut self,
@@ -240,6 +358,7 @@ impl<'a> Reader<'a> {
         within: &Frame,
     ) -> Option<Floor> {
         if within.shells >= MAX_SHELLS {
+            self.doubts = true;
             return Some(Floor::Opaque);
         }
         let mut frame = within.clone();

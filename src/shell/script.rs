@@ -32,6 +32,11 @@ impl Decoded {
         }
     }
 
+    /// For each byte: the first byte it came from, and the one behind the last.
+    pub(super) fn places(&self) -> &[(usize, usize)] {
+        &self.places
+    }
+
     pub(super) fn append(&mut self, other: Self) {
         self.text.push_str(&other.text);
         self.places.extend(other.places);

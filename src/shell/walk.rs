@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use tree_sitter::{Node, Tree};
 
 use super::heredoc::Heredoc;
+use super::phrases;
 use super::reader::{Frame, Reader};
 use super::redirect::{Gathered, file_redirect, here_string};
 use super::script::Script;
@@ -38,6 +39,8 @@ pub(super) struct Walk<'w, 'r, 'a, 't> {
     /// End of the last leaf.
     covered: usize,
     floor: Option<Floor>,
+    /// Whether a dash was left out.
+    dash: bool,
 }
 
 impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
@@ -57,15 +60,23 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             outside: HashMap::new(),
             covered: 0,
             floor: None,
+            dash: false,
         }
     }
 
     /// Hands every command to the reader; says why the code as a whole may not be allowed.
     pub(super) fn run(mut self) -> Option<Floor> {
+        self.all();
+        self.reader.doubt(self.floor);
+        let dash = self.dash.then_some(Floor::UnparsedSubtree);
+        self.floor.max(dash)
+    }
+
+    fn all(&mut self) {
         let mut cursor = self.tree.walk();
         loop {
             if self.reader.is_full() {
-                return self.floor;
+                return;
             }
             let node = cursor.node();
             let enter = self.enter(node);
@@ -80,7 +91,7 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
                 if !cursor.goto_parent() {
                     let end = self.script.text.len();
                     self.cover(end, end);
-                    return self.floor;
+                    return;
                 }
                 self.leave();
             }
@@ -94,6 +105,7 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
     }
 
     fn raise(&mut self, floor: Floor) {
+        self.reader.doubt(Some(floor));
         self.floor = self.floor.max(Some(floor));
     }
 
@@ -115,6 +127,9 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
                 self.raise(Floor::UnparsedSubtree);
             }
             return Enter::Children;
+        }
+        if node.kind() == "variable_assignment" {
+            self.reader.hear(|| phrases::assignment(self.script, node));
         }
         let is_word = !ONE_WORD.contains(&node.kind()) || is_in_one_piece(&self.script.text, node);
         let assigns = node.kind() != "variable_assignment" || self.has_a_name(node);
@@ -323,10 +338,13 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
         let is_list = matches!(node.kind(), "declaration_command" | "unset_command");
         let joined = is_list && !are_apart(&self.script.text, node)
             || node.kind() == "test_command" && !is_test(&self.script.text, node);
+        self.reader.doubt(joined.then_some(Floor::UnparsedSubtree));
         let floor = outside
             .floor
             .max(hides.then_some(Floor::Opaque))
             .max(joined.then_some(Floor::UnparsedSubtree));
+        self.reader
+            .hear(|| Some(phrases::builtin(self.script, node)));
         // Its words are not spelled anew: in a test they are an expression.
         self.reader
             .unit(self.script, node.byte_range(), &[], floor, &frame);

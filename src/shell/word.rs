@@ -5,6 +5,7 @@ use std::ops::Range;
 use tree_sitter::Node;
 
 use super::script::Decoded;
+use super::trust::is_name;
 
 /// One word.
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub(super) struct Word {
     pub(super) range: Range<usize>,
     /// Its value. Expansions stand in it as they are written.
     pub(super) value: Decoded,
+    /// Where its expansions stand in the script, as far as they hold no text of their own.
+    pub(super) expansions: Vec<Range<usize>>,
     /// Whether the value holds no expansion, no wildcard and no braces, so that it is what the command gets.
     pub(super) is_literal: bool,
     /// Whether it is exactly one argument, known or not.
@@ -33,6 +36,7 @@ pub(super) fn word(text: &str, node: Node<'_>) -> Word {
     let mut reader = Reader {
         text,
         value: Decoded::default(),
+        expansions: Vec::new(),
         expands: false,
         splits: false,
         braces: Braces::None,
@@ -51,6 +55,7 @@ pub(super) fn word(text: &str, node: Node<'_>) -> Word {
     Word {
         range: node.byte_range(),
         value: reader.value,
+        expansions: reader.expansions,
         is_literal: !reader.expands && !several,
         is_one: !reader.splits && !several,
         assigns,
@@ -69,6 +74,7 @@ enum Braces {
 struct Reader<'t> {
     text: &'t str,
     value: Decoded,
+    expansions: Vec<Range<usize>>,
     expands: bool,
     splits: bool,
     braces: Braces,
@@ -108,8 +114,25 @@ impl Reader<'_> {
             _ => {
                 self.expands = true;
                 self.splits = true;
+                self.expansion(node);
                 self.verbatim(node.byte_range());
             }
+        }
+    }
+
+    /// Takes note of an expansion, unless it holds text that may become the value: `${x:-text}`.
+    fn expansion(&mut self, node: Node<'_>) {
+        let written = self.text.get(node.byte_range()).unwrap_or_default();
+        let bare = match node.kind() {
+            "simple_expansion" | "command_substitution" | "process_substitution" => true,
+            "expansion" => written
+                .strip_prefix("${")
+                .and_then(|name| name.strip_suffix('}'))
+                .is_some_and(is_name),
+            _ => false,
+        };
+        if bare {
+            self.expansions.push(node.byte_range());
         }
     }
 
@@ -172,6 +195,7 @@ impl Reader<'_> {
         for part in node.named_children(&mut cursor) {
             if part.kind() != "string_content" {
                 self.expands = true;
+                self.expansion(part);
                 let text = self.text.get(part.byte_range()).unwrap_or_default();
                 // `"$@"` and `"${a[@]}"` are as many arguments as there are.
                 self.splits |= text.contains('@');

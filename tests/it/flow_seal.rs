@@ -89,11 +89,10 @@ fn where_seals_are_demanded_and_no_key_is_known_nothing_is_asked() {
     let config = spool.config("demanding", &json!({"requireSeal": true}));
     let ask = || {
         let config = config.as_os_str();
-        let ask = spool
+        spool
             .ask("P")
             .value("ls")
-            .args(["--config".as_ref(), config]);
-        ask
+            .args(["--config".as_ref(), config])
     };
     let ended = ask().run();
     ended.unruled();

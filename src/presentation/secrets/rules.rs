@@ -1,0 +1,386 @@
+//! What among the words of a command is a secret.
+
+use std::ops::Range;
+
+use super::names::{
+    is_of_a_name, is_option_for_a_secret, is_telling_header, names_a_secret, scheme,
+};
+use super::tools::{Shape, TOOLS, Tool};
+use crate::shell::Piece;
+
+/// Parts of a line that are not shown.
+#[derive(Debug)]
+pub(super) struct Spots {
+    ranges: Vec<Range<usize>>,
+    /// Whether a value is taken to go on to the end of its word.
+    to_the_end: bool,
+}
+
+/// What the word in front says about a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Nothing,
+    /// A header of a request.
+    Header,
+    /// What to authenticate with.
+    Secret(Shape),
+}
+
+impl Spots {
+    /// Masks values as far as they go.
+    pub(super) fn exact() -> Self {
+        Self {
+            ranges: Vec::new(),
+            to_the_end: false,
+        }
+    }
+
+    /// Masks words from a value on to their end.
+    pub(super) fn to_the_end() -> Self {
+        Self {
+            ranges: Vec::new(),
+            to_the_end: true,
+        }
+    }
+
+    /// The parts, in no order.
+    pub(super) fn into_ranges(self) -> Vec<Range<usize>> {
+        self.ranges
+    }
+
+    /// Masks a part of a piece, but for the expansions in it.
+    pub(super) fn hide(&mut self, piece: &Piece, part: Range<usize>) {
+        if self.to_the_end {
+            let rest = piece.places(part.start..piece.text().len());
+            if let (Some(first), Some(last)) = (rest.first(), rest.last()) {
+                self.ranges.push(first.range.start..last.range.end);
+            }
+            return;
+        }
+        let mut last: Option<Range<usize>> = None;
+        for place in piece.places(part) {
+            if place.expands {
+                self.ranges.extend(last.take());
+                continue;
+            }
+            match &mut last {
+                Some(last) if last.start <= place.range.start && place.range.start <= last.end => {
+                    last.end = last.end.max(place.range.end);
+                }
+                _ => {
+                    self.ranges.extend(last.take());
+                    last = Some(place.range.clone());
+                }
+            }
+        }
+        self.ranges.extend(last);
+    }
+
+    fn hide_from(&mut self, piece: &Piece, start: usize) {
+        self.hide(piece, start..piece.text().len());
+    }
+
+    /// An assignment to a variable.
+    pub(super) fn assignment(&mut self, name: &str, values: &[Piece]) {
+        let telling = names_a_secret(name);
+        for value in values {
+            if telling {
+                self.hide_from(value, 0);
+            }
+            self.assigned(value);
+            self.within(value);
+        }
+    }
+
+    /// The words of a command.
+    pub(super) fn command(&mut self, words: &[Piece]) {
+        let name = words.first().map_or("", Piece::text);
+        if name.rsplit('/').next() == Some("sort") {
+            // Its keys are columns.
+            return words.iter().for_each(|word| self.within(word));
+        }
+        let is_among = |name: &str| words.iter().any(|word| word.text() == name);
+        let mut tools = Vec::new();
+        let mut before = "";
+        let mut expected = Expected::Nothing;
+        for word in words {
+            expected = self.word(word, expected, &tools);
+            // Other programs may run it, such as those that enter a container; the value of an option it is not.
+            if !before.starts_with('-') || before == "--" {
+                let called = TOOLS.iter().filter(|tool| tool.is_called(word.text()));
+                let called = called.filter(|tool| tool.only_with.is_none_or(is_among));
+                let new = |tool: &&Tool| !tools.iter().any(|known| std::ptr::eq(*known, *tool));
+                let new: Vec<&Tool> = called.filter(new).collect();
+                tools.extend(new);
+            }
+            before = word.text();
+        }
+    }
+
+    /// Words, among which these programs may be named.
+    pub(super) fn words(&mut self, words: &[Piece], tools: &[&Tool]) {
+        let mut expected = Expected::Nothing;
+        for word in words {
+            expected = self.word(word, expected, tools);
+        }
+    }
+
+    /// One word; says what the next one is.
+    fn word(&mut self, word: &Piece, expected: Expected, tools: &[&Tool]) -> Expected {
+        match expected {
+            Expected::Nothing => {}
+            Expected::Header => self.headers(word, 0, names_a_secret),
+            Expected::Secret(shape) => self.shaped(word, 0, shape),
+        }
+        self.assigned(word);
+        self.within(word);
+        if word.text().starts_with('-') {
+            return self.option(word, tools);
+        }
+        if tools.iter().any(|tool| tool.is_called("http")) {
+            self.headers(word, 0, names_a_secret);
+        }
+        Expected::Nothing
+    }
+
+    /// What may stand anywhere in a word.
+    fn within(&mut self, word: &Piece) {
+        self.headers(word, 0, is_telling_header);
+        self.addresses(word, "");
+        self.parameters(word);
+        self.members(word);
+    }
+
+    /// An option: masks what is attached to it, and says what follows.
+    fn option(&mut self, word: &Piece, tools: &[&Tool]) -> Expected {
+        let text = word.text();
+        let dashes = text.len() - text.trim_start_matches('-').len();
+        let (name, value) = match text.find('=') {
+            Some(at) => (text.get(dashes..at), Some(at + 1)),
+            None => (text.get(dashes..), None),
+        };
+        let name = name.unwrap_or_default();
+        let shape = tools.iter().find_map(|tool| tool.long_shape(name));
+        if let Some(shape) = shape {
+            let Some(at) = value else {
+                return Expected::Secret(shape);
+            };
+            self.shaped(word, at, shape);
+        }
+        if matches!(name, "header" | "headers" | "proxy-header") {
+            let Some(at) = value else {
+                return Expected::Header;
+            };
+            self.headers(word, at, names_a_secret);
+        }
+        if value.is_none() && is_option_for_a_secret(name) {
+            return Expected::Secret(Shape::Whole);
+        }
+        if dashes == 1 {
+            self.letters(word, tools)
+        } else {
+            Expected::Nothing
+        }
+    }
+
+    /// A word of letters that are options.
+    fn letters(&mut self, word: &Piece, tools: &[&Tool]) -> Expected {
+        let text = word.text();
+        for (at, letter) in text.char_indices().skip(1) {
+            let behind = at + letter.len_utf8();
+            let is_last = behind == text.len();
+            if letter == 'H' {
+                if is_last {
+                    return Expected::Header;
+                }
+                self.headers(word, behind, names_a_secret);
+            }
+            for tool in tools {
+                let Some(shape) = tool.shape(letter).filter(|_| tool.clusters || at == 1) else {
+                    continue;
+                };
+                if is_last && !tool.attached {
+                    return Expected::Secret(shape);
+                }
+                let equals = usize::from(text.get(behind..).is_some_and(|v| v.starts_with('=')));
+                self.shaped(word, behind + equals, shape);
+            }
+            if !letter.is_ascii_alphanumeric() {
+                break;
+            }
+        }
+        Expected::Nothing
+    }
+
+    /// The secret in the value of an option, which begins at `start`.
+    fn shaped(&mut self, word: &Piece, start: usize, shape: Shape) {
+        let value = word.text().get(start..).unwrap_or_default();
+        let behind = |mark: char| value.find(mark).map(|at| start + at + mark.len_utf8());
+        let from = match shape {
+            Shape::Whole => Some(start),
+            Shape::Behind(mark) => behind(mark),
+            Shape::PairOrWhole => behind(':').or(Some(start)),
+            Shape::Cookie => value.contains('=').then_some(start),
+        };
+        if let Some(from) = from {
+            self.hide_from(word, from);
+        }
+    }
+
+    /// `NAME=value`, also as `--name=value`, `NAME+=value`, `--set=name=value`, `[name]=value`.
+    fn assigned(&mut self, word: &Piece) {
+        let text = word.text();
+        let mut start = 0;
+        for part in text.split([' ', '\t', '\n', ';']) {
+            if let Some(value) = assigned_value(part) {
+                if start == 0 {
+                    // All of the word is the value, with its blanks.
+                    return self.hide_from(word, value);
+                }
+                let at = start + value;
+                let rest = text.get(at..).unwrap_or_default();
+                let quote = rest.chars().next().filter(|quote| "\"'".contains(*quote));
+                let quoted = quote.and_then(|quote| rest.get(1..)?.find(quote));
+                self.hide(
+                    word,
+                    at..quoted.map_or(start + part.len(), |end| at + end + 2),
+                );
+            }
+            start += part.len() + 1;
+        }
+    }
+
+    /// Headers `Name: value` from `start` on, of which the name satisfies `is_telling`.
+    fn headers(&mut self, word: &Piece, start: usize, is_telling: fn(&str) -> bool) {
+        let text = word.text();
+        let mut start = start;
+        for (at, _) in text.match_indices(':') {
+            let Some(before) = text.get(start..at) else {
+                continue;
+            };
+            let name = last_word(before, |c| c.is_ascii_alphanumeric() || "-_".contains(c));
+            let behind = at + 1;
+            let value = text.get(behind..).unwrap_or_default();
+            if value.starts_with("//") || !is_telling(name) {
+                continue;
+            }
+            let end = ["\n", "\r", "\\n", "\\r"]
+                .iter()
+                .filter_map(|end| value.find(end))
+                .min()
+                .unwrap_or(value.len());
+            let value = value.get(..end).unwrap_or_default();
+            let skipped = if self.to_the_end { 0 } else { scheme(value) };
+            start = behind + end;
+            self.hide(word, behind + skipped..start);
+        }
+    }
+
+    /// The user's part of addresses wherever they stand in a line, in what is no word of a command too.
+    pub(super) fn addresses_in_line(&mut self, line: &Piece) {
+        self.addresses(line, "&;|()");
+    }
+
+    /// The user's part of addresses, `scheme://user:password@host`. Where a page is fetched, the user may be a token.
+    fn addresses(&mut self, word: &Piece, operators: &str) {
+        const ENDS: &str = "/?#\\ \t\n\r\"'`<>";
+        let text = word.text();
+        for (at, mark) in text.match_indices("://") {
+            let start = at + mark.len();
+            let rest = text.get(start..).unwrap_or_default();
+            let end = rest.find(|c| ENDS.contains(c) || operators.contains(c));
+            let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+            let Some(length) = authority.rfind('@') else {
+                continue;
+            };
+            let user = authority.get(..length).unwrap_or_default();
+            let scheme = last_word(text.get(..at).unwrap_or_default(), |c| {
+                c.is_ascii_alphanumeric()
+            });
+            let colon = user.find(':').map(|colon| start + colon);
+            if scheme.starts_with("http") {
+                self.hide(word, start..colon.unwrap_or(start + length));
+            }
+            if let Some(colon) = colon {
+                self.hide(word, colon + 1..start + length);
+            }
+        }
+    }
+
+    /// `name=value` behind `?`, `&` or `;`, as in addresses and forms.
+    fn parameters(&mut self, word: &Piece) {
+        let text = word.text();
+        for (at, _) in text.match_indices('=') {
+            let before = text.get(..at).unwrap_or_default();
+            let name = last_word(before, is_of_a_name);
+            let lead = before.get(..before.len() - name.len()).unwrap_or_default();
+            if !lead.ends_with(['?', '&', ';']) || !names_a_secret(name) {
+                continue;
+            }
+            let value = text.get(at + 1..).unwrap_or_default();
+            let end = value
+                .find(['&', '#', ' ', '\t', '\n', '"', '\''])
+                .unwrap_or(value.len());
+            self.hide(word, at + 1..at + 1 + end);
+        }
+    }
+
+    /// `"name": "value"`, as in JSON.
+    fn members(&mut self, word: &Piece) {
+        let text = word.text();
+        for (at, _) in text.match_indices(':') {
+            let before = text.get(..at).unwrap_or_default();
+            let Some(before) = before.trim_end_matches([' ', '\t']).strip_suffix('"') else {
+                continue;
+            };
+            let name = last_word(before, is_of_a_name);
+            let behind = text.get(at + 1..).unwrap_or_default();
+            let value = behind.trim_start_matches([' ', '\t']);
+            let start = text.len() - value.len() + 1;
+            if let Some(value) = value.strip_prefix('"').filter(|_| names_a_secret(name)) {
+                self.hide(word, start..start + quoted_length(value));
+            }
+        }
+    }
+}
+
+/// Where in a text that begins with an assignment to a telling name the value begins.
+fn assigned_value(text: &str) -> Option<usize> {
+    let mut start = 0;
+    for (at, _) in text.match_indices('=') {
+        let name = text.get(start..at)?;
+        if !name.chars().all(is_of_a_name) {
+            return None;
+        }
+        let bare = name.trim_start_matches('-');
+        let is_telling = match name.len() - bare.len() {
+            _ if start > 0 => names_a_secret(bare),
+            0 => names_a_secret(bare),
+            // The letter of an option may stand right before a name.
+            1 => is_option_for_a_secret(bare) || bare.get(1..).is_some_and(is_option_for_a_secret),
+            _ => is_option_for_a_secret(bare),
+        };
+        start = at + 1;
+        if is_telling {
+            return Some(start);
+        }
+    }
+    None
+}
+
+/// The length of a string up to its closing quote.
+fn quoted_length(text: &str) -> usize {
+    let mut escaped = false;
+    text.find(|character| {
+        let closes = character == '"' && !escaped;
+        escaped = character == '\\' && !escaped;
+        closes
+    })
+    .unwrap_or(text.len())
+}
+
+/// The characters of one kind at the end of a text.
+fn last_word(text: &str, is_of_it: impl Fn(char) -> bool) -> &str {
+    let rest = text.trim_end_matches(is_of_it);
+    text.get(rest.len()..).unwrap_or_default()
+}

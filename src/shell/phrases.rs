@@ -1,0 +1,158 @@
+//! The words of a command line, each byte with its place in the line: for those who look at words and not at what is run.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use super::reader::Reader;
+use super::script::Script;
+use super::word::{Word, word};
+
+/// Text as a command gets it, with the place of each of its bytes in the line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Piece {
+    text: String,
+    places: Vec<Place>,
+}
+
+/// Where a byte of a piece stands in the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The bytes of the line that it was made from.
+    pub range: Range<usize>,
+    /// Whether it belongs to an expansion that holds no text of its own: a variable, or a command that is among the phrases.
+    pub expands: bool,
+}
+
+impl Piece {
+    /// A piece without text.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds text, all of which was made from `range`.
+    pub fn push(&mut self, text: &str, range: &Range<usize>) {
+        self.text.push_str(text);
+        let place = Place {
+            range: range.clone(),
+            expands: false,
+        };
+        self.places.extend(std::iter::repeat_n(place, text.len()));
+    }
+
+    /// Adds an expansion that is written like this at `at`.
+    pub fn push_expansion(&mut self, text: &str, at: usize) {
+        self.text.push_str(text);
+        let places = (at..at + text.len()).map(|at| Place {
+            range: at..at + 1,
+            expands: true,
+        });
+        self.places.extend(places);
+    }
+
+    /// The text. Expansions stand in it as they are written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where it stands in the line, without the quotes around it.
+    pub(super) fn range(&self) -> Range<usize> {
+        let start = self.places.first().map_or(0, |place| place.range.start);
+        start..self.places.last().map_or(start, |place| place.range.end)
+    }
+
+    /// Where the bytes of a part of the text stand; nothing where there is no such part.
+    pub fn places(&self, part: Range<usize>) -> &[Place] {
+        self.places.get(part).unwrap_or_default()
+    }
+
+    /// What stands at `node`, in the line around `script`.
+    fn at(script: &Script<'_>, node: Node<'_>) -> Self {
+        Self::of(script, &word(&script.text, node))
+    }
+
+    fn of(script: &Script<'_>, word: &Word) -> Self {
+        let places = word.value.places().iter().map(|(start, end)| Place {
+            range: script.in_line(*start..*end),
+            expands: word
+                .expansions
+                .iter()
+                .any(|expansion| expansion.contains(start)),
+        });
+        Self {
+            text: word.value.text.clone(),
+            places: places.collect(),
+        }
+    }
+}
+
+/// Something that is said on a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phrase {
+    /// A command: its words, its name first. What it runs is a phrase of its own too; a word that is a command line itself is
+    /// only there.
+    Command(Vec<Piece>),
+    /// An assignment to a variable.
+    Assignment {
+        /// What is assigned to, with its subscript.
+        name: String,
+        /// What is assigned; of an array, each element.
+        values: Vec<Piece>,
+    },
+}
+
+/// What is said on a command line, and in the command lines inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phrases {
+    /// All that was found, in no order.
+    pub phrases: Vec<Phrase>,
+    /// Whether the line was read to its end without a doubt: what is no phrase then is no word of a command.
+    pub is_certain: bool,
+}
+
+/// Takes a command line apart into its words.
+pub fn phrases(line: &str) -> Phrases {
+    let (phrases, is_certain) = Reader::heard(line);
+    Phrases {
+        phrases,
+        is_certain,
+    }
+}
+
+/// Where the value of a word stands in the line.
+pub(super) fn range(script: &Script<'_>, word: &Word) -> Range<usize> {
+    Piece::of(script, word).range()
+}
+
+/// The words of a command.
+pub(super) fn command(script: &Script<'_>, words: &[Word]) -> Phrase {
+    Phrase::Command(words.iter().map(|word| Piece::of(script, word)).collect())
+}
+
+/// The words of a command that the grammar knows by itself. Its assignments are phrases of their own.
+pub(super) fn builtin(script: &Script<'_>, node: Node<'_>) -> Phrase {
+    let mut cursor = node.walk();
+    let words = node
+        .children(&mut cursor)
+        .filter(|child| child.kind() != "variable_assignment")
+        .map(|child| Piece::at(script, child));
+    Phrase::Command(words.collect())
+}
+
+/// The assignment at `node`.
+pub(super) fn assignment(script: &Script<'_>, node: Node<'_>) -> Option<Phrase> {
+    let mut cursor = node.walk();
+    let mut parts = node.children(&mut cursor);
+    let name = script.part(parts.next()?.byte_range()).to_owned();
+    let value = parts.find(|part| !matches!(part.kind(), "=" | "+="));
+    let values = match value {
+        Some(array) if array.kind() == "array" => {
+            let mut cursor = array.walk();
+            let elements = array.named_children(&mut cursor);
+            elements.map(|node| Piece::at(script, node)).collect()
+        }
+        Some(value) => vec![Piece::at(script, value)],
+        None => Vec::new(),
+    };
+    Some(Phrase::Assignment { name, values })
+}
