@@ -51,6 +51,17 @@ fn a_process_that_writes() {
     }
 }
 
+/// The records of the log, by two readers that both find its chain whole.
+#[track_caller]
+fn verified(field: &Field) -> Vec<Value> {
+    let path = field.at("review.jsonl");
+    let records = chain::records(&path);
+    let mut verify = Run::start(field, field.relay().args(["log", "verify"]));
+    let status = verify.await_end();
+    assert!(status.success(), "{}{}", verify.stdout(), verify.stderr());
+    records
+}
+
 /// Starts a process that writes so many records.
 fn writing(
     field: &Field,
@@ -99,7 +110,7 @@ fn audit_2_processes_that_write_at_once_lose_nothing_while_the_log_is_rotated() 
         assert!(writer.await_end().success(), "{}", writer.stderr());
     }
     let path = field.at("review.jsonl");
-    let records = chain::records(&path);
+    let records = verified(&field);
     let all: Vec<u64> = (0..RECORDS as u64).collect();
     for writer in 0..WRITERS {
         assert_eq!(numbers_of(&records, writer), all, "{writer}");
@@ -137,7 +148,7 @@ fn audit_1_processes_that_are_killed_while_they_write_leave_whole_lines() {
     }
     let mut last = writing(&field, 99, 3, None, 1 << 20);
     assert!(last.await_end().success());
-    let records = chain::records(&path);
+    let records = verified(&field);
     assert_eq!(numbers_of(&records, 99), [0, 1, 2]);
     for round in 0..5 {
         for writer in 0..3 {
@@ -164,7 +175,7 @@ fn a_writer_that_ends_at_any_step_of_a_rotation_leaves_a_log_that_goes_on() {
         }
         let mut last = writing(&field, 3, 500, None, 1 << 20);
         assert!(last.await_end().success());
-        let records = chain::records(&path);
+        let records = verified(&field);
         assert_eq!(numbers_of(&records, 1).len(), 50, "{step}");
         assert_eq!(numbers_of(&records, 3).len(), 500, "{step}");
         let before = numbers_of(&records, 2).len();
@@ -207,7 +218,7 @@ fn a_server_that_ends_while_it_rotates_its_log_is_followed_by_one_that_goes_on()
             assert_eq!(ask.answer().code, Some(0), "{step}");
         }
         assert!(ended.is_some(), "{step}: the server never rotated");
-        let records = chain::records(&field.at("review.jsonl"));
+        let records = verified(&field);
         assert!(
             chain::of_event(&records, "review_log.changed").is_empty(),
             "{step}"
@@ -282,7 +293,7 @@ fn a_tool_that_keeps_the_log_locked_stops_no_decision() {
     assert!(server.stderr().contains("the review log is written again"));
     server.signal(rustix::process::Signal::TERM);
     assert!(server.await_end().success());
-    let records = chain::records(&path);
+    let records = verified(&field);
     for id in ["r1", "r2", "r3"] {
         let mut ends = chain::of_event(&records, "forwarded_permission.approved");
         ends.retain(|end| end["requestId"] == id);
@@ -311,7 +322,7 @@ fn a_session_that_must_record_denies_while_its_log_is_locked_and_never_claims_mo
     until("the end of the failure", || log_failure(&field).is_none());
     field.a_good_ask_is_answered();
     server.stop();
-    let records = chain::records(&path);
+    let records = verified(&field);
     for event in [
         "forwarded_permission.auto_approved",
         "forwarded_permission.approved",
@@ -355,7 +366,7 @@ fn a_log_that_cannot_be_opened_at_the_start_is_written_as_soon_as_it_can() {
     fs::remove_dir(&path).unwrap();
     until("the end of the failure", || log_failure(&field).is_none());
     server.stop();
-    let records = chain::records(&path);
+    let records = verified(&field);
     assert_eq!(records[0]["event"], "forwarded_permission.serving_started");
     assert_eq!(
         chain::of_event(&records, "forwarded_permission.approved").len(),
