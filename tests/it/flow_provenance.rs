@@ -405,6 +405,22 @@ fn audit_6_each_ask_has_one_end_on_each_side_however_it_ends() {
         end_is("denied", "user")
     );
 
+    spool.put_request("P", &request("changed", "P", "bash", "make e"));
+    let question = server.question();
+    spool.put_request("P", &request("changed", "P", "bash", "rm e"));
+    server.choose(&question, "Yes");
+    assert_eq!(spool.await_response("P", "changed")["approved"], false);
+    let log = story(&spool, "P", "changed");
+    let both: Vec<_> = ends(&log).iter().map(|end| end["event"].clone()).collect();
+    // Two asks under one id, and one end for each.
+    assert_eq!(
+        both,
+        [
+            "forwarded_permission.request_changed",
+            "forwarded_permission.denied"
+        ]
+    );
+
     let child = ask("taken-back", "make b").start();
     let _question = server.question();
     child.running.signal(Signal::TERM);
@@ -439,22 +455,6 @@ fn audit_6_each_ask_has_one_end_on_each_side_however_it_ends() {
     assert_eq!(
         served_end(&spool, "expired"),
         end_is("request_expired", "unavailable")
-    );
-
-    spool.put_request("P", &request("changed", "P", "bash", "make e"));
-    let question = server.question();
-    spool.put_request("P", &request("changed", "P", "bash", "rm e"));
-    server.choose(&question, "Yes");
-    assert_eq!(spool.await_response("P", "changed")["approved"], false);
-    let log = story(&spool, "P", "changed");
-    let both: Vec<_> = ends(&log).iter().map(|end| end["event"].clone()).collect();
-    // Two asks under one id, and one end for each.
-    assert_eq!(
-        both,
-        [
-            "forwarded_permission.request_changed",
-            "forwarded_permission.denied"
-        ]
     );
 
     let child = ask("open-at-the-end", "make f").start();
