@@ -13,6 +13,7 @@
 
 mod figures;
 mod floor;
+mod log;
 mod place;
 mod process;
 mod product;
@@ -29,7 +30,7 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 13] = [
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
@@ -40,6 +41,8 @@ const ROWS: [Row; 11] = [
     ("memory", memory),
     ("idle", idle),
     ("render", render::render),
+    ("log-verify", log::verify),
+    ("log-search", log::search),
     ("size", size),
 ];
 

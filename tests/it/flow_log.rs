@@ -394,16 +394,15 @@ fn the_story_of_an_ask_is_put_together_from_the_logs_of_two_machines() {
     through_a_relay(&spool, Some(&log_of_p));
     // The clock of the other machine is an hour behind.
     let text = fs::read_to_string(&log_of_p).unwrap();
-    let behind = text
-        .lines()
-        .map(|line| {
-            let mut entry: Value = serde_json::from_str(line).unwrap();
-            let at: jiff::Timestamp = entry["timestamp"].as_str().unwrap().parse().unwrap();
-            let at = at - jiff::SignedDuration::from_hours(1);
-            entry["timestamp"] = json!(format!("{at:.3}"));
-            format!("{entry}\n")
-        })
-        .collect::<String>();
+    let mut behind = Vec::new();
+    for line in text.lines() {
+        let mut entry: Value = serde_json::from_str(line).unwrap();
+        let at: jiff::Timestamp = entry["timestamp"].as_str().unwrap().parse().unwrap();
+        let at = at - jiff::SignedDuration::from_hours(1);
+        entry["timestamp"] = json!(format!("{at:.3}"));
+        behind.push(entry.to_string().into_bytes());
+    }
+    let behind = joined(&behind);
     fs::write(&log_of_p, behind).unwrap();
 
     let story = |args: &[&str]| -> Value {
