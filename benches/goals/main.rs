@@ -18,6 +18,7 @@ mod place;
 mod process;
 mod product;
 mod render;
+mod seal;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +31,7 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 14] = [
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
@@ -41,6 +42,7 @@ const ROWS: [Row; 13] = [
     ("memory", memory),
     ("idle", idle),
     ("render", render::render),
+    ("seal", seal::seal),
     ("log-verify", log::verify),
     ("log-search", log::search),
     ("size", size),

@@ -5,13 +5,20 @@
 //! names a secret is replaced whole, and nothing about it is told. Characters that cannot be seen are written as JSON escapes:
 //! the line reads the same to a program, and harms no terminal.
 //!
-//! It does not look at values to find secrets, and does not cut or redact the header.
+//! Before all that, the secrets in command lines are masked, see [`secrets`]: a digest or a tail is of the masked text. A command
+//! line is what stands under `command` and `executedUnit`; and what stands under a key for the value of an ask or for a pattern, where
+//! the `surface` beside it, or else around it, is that of command lines or is not told.
+//!
+//! It does not look at other values to find secrets, and does not cut or redact the header.
+
+use std::borrow::Cow;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Entry;
 use crate::presentation::json::Escaping;
+use crate::presentation::secrets::{self, REDACTED, is_telling};
 use crate::presentation::text;
 
 /// Keys of the header, in order.
@@ -23,8 +30,22 @@ const CHAIN: &str = "chain";
 /// How every line starts; no text within a line contains it, for its quotes would be escaped there.
 pub(super) const LINE_START: &[u8] = br#"{"timestamp":""#;
 
-/// What stands for the value of a telling key.
-const REDACTED: &str = "[redacted]";
+/// Keys under which command lines stand.
+const COMMANDS: [&str; 2] = ["command", "executedUnit"];
+
+/// Keys under which command lines stand on the surface of command lines, and something else on others.
+const OF_A_SURFACE: [&str; 7] = [
+    "value",
+    "target",
+    "matchedPattern",
+    "matchedSpelling",
+    "pattern",
+    "patterns",
+    "sessionApprovalPattern",
+];
+
+/// The surface of command lines.
+const COMMAND_SURFACE: &str = "bash";
 
 /// Deepest nesting of a detail that is written.
 const MAX_DEPTH: usize = 64;
@@ -91,17 +112,23 @@ impl Serialize for Line<'_> {
         for (key, value) in HEADER.iter().zip(header) {
             map.serialize_entry(key, value)?;
         }
+        let around = Around::default().within(details);
         for (key, value) in details {
-            let member = Member {
-                key,
-                value,
-                max_units: self.max_units,
-                depth: 0,
+            let Some(text) = value.as_str().filter(|_| !is_telling(key)) else {
+                let member = Member {
+                    key,
+                    value,
+                    around,
+                    max_units: self.max_units,
+                    depth: 0,
+                };
+                map.serialize_entry(key, &member)?;
+                continue;
             };
-            map.serialize_entry(key, &member)?;
-            if let (Value::String(whole), false) = (value, is_telling(key))
-                && text::clip_point(whole, self.max_units).is_some()
-            {
+            let whole = around.under(key).shown(text);
+            let whole = whole.as_ref();
+            map.serialize_entry(key, &text::clip_utf16(whole, self.max_units))?;
+            if text::clip_point(whole, self.max_units).is_some() {
                 let key = format!("{key}_cut");
                 if !details.contains_key(&key) {
                     let cut = Cut {
@@ -116,10 +143,50 @@ impl Serialize for Line<'_> {
     }
 }
 
+/// What the objects around a value, and the key that it stands under, tell of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Around<'a> {
+    surface: Option<&'a str>,
+    is_command: bool,
+}
+
+impl<'a> Around<'a> {
+    /// What is told of the members of an object.
+    fn within(self, members: &'a Map<String, Value>) -> Self {
+        let surface = members.get("surface").and_then(Value::as_str);
+        Self {
+            surface: surface.or(self.surface),
+            ..self
+        }
+    }
+
+    /// What is told of what stands under a key.
+    fn under(self, key: &str) -> Self {
+        let is_of_commands = self
+            .surface
+            .is_none_or(|surface| surface == COMMAND_SURFACE);
+        Self {
+            is_command: COMMANDS.contains(&key) || is_of_commands && OF_A_SURFACE.contains(&key),
+            ..self
+        }
+    }
+
+    /// What may be shown of a text.
+    fn shown(self, text: &str) -> Cow<'_, str> {
+        if self.is_command {
+            secrets::masked(text)
+        } else {
+            Cow::Borrowed(text)
+        }
+    }
+}
+
 /// A member of an object: redacted where its key tells to.
 struct Member<'a> {
     key: &'a str,
     value: &'a Value,
+    /// What is told of the object.
+    around: Around<'a>,
     max_units: usize,
     depth: usize,
 }
@@ -131,6 +198,7 @@ impl Serialize for Member<'_> {
         }
         Capped {
             value: self.value,
+            around: self.around.under(self.key),
             max_units: self.max_units,
             depth: self.depth,
         }
@@ -141,20 +209,24 @@ impl Serialize for Member<'_> {
 /// A value in which every text is capped.
 struct Capped<'a> {
     value: &'a Value,
+    around: Around<'a>,
     max_units: usize,
     depth: usize,
 }
 
 impl Serialize for Capped<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (max_units, depth) = (self.max_units, self.depth + 1);
+        let (max_units, depth, around) = (self.max_units, self.depth + 1, self.around);
         match self.value {
-            Value::String(text) => serializer.serialize_str(&text::clip_utf16(text, max_units)),
+            Value::String(text) => {
+                serializer.serialize_str(&text::clip_utf16(&around.shown(text), max_units))
+            }
             Value::Array(_) | Value::Object(_) if depth > MAX_DEPTH => {
                 serializer.serialize_str("…")
             }
             Value::Array(items) => serializer.collect_seq(items.iter().map(|value| Capped {
                 value,
+                around,
                 max_units,
                 depth,
             })),
@@ -162,6 +234,7 @@ impl Serialize for Capped<'_> {
                 let member = Member {
                     key,
                     value,
+                    around: around.within(members),
                     max_units,
                     depth,
                 };
@@ -203,64 +276,6 @@ fn tail(text: &str, units: usize) -> &str {
         start = at;
     }
     text.get(start..).unwrap_or_default()
-}
-
-/// Whether a key tells that its value is a secret, by the peer's rules: a telling word anywhere, `key` or `keys` as a word of
-/// its own, or `Key` or `Keys` as the last word of a camel-case name.
-fn is_telling(key: &str) -> bool {
-    let bytes = key.as_bytes();
-    (0..bytes.len()).any(|at| {
-        let (before, rest) = bytes.split_at(at);
-        let Some(first) = rest.first() else {
-            return false;
-        };
-        match first.to_ascii_lowercase() {
-            b'a' => begins(rest, "authorization") || begins_joined(rest, "api", "key"),
-            b'c' => begins(rest, "credential") || begins(rest, "cookie"),
-            b'p' => {
-                begins(rest, "password")
-                    || begins(rest, "passwd")
-                    || begins_joined(rest, "private", "key")
-            }
-            b's' => begins(rest, "secret"),
-            b't' => begins(rest, "token"),
-            b'k' => begins(rest, "key") && is_key_word(before, rest),
-            _ => false,
-        }
-    })
-}
-
-/// Whether the `key` at the start of `rest` is a word of its own behind `before`.
-fn is_key_word(before: &[u8], rest: &[u8]) -> bool {
-    let Some(behind) = rest.get(3..) else {
-        return false;
-    };
-    let behind = behind
-        .strip_prefix(b"s")
-        .or(behind.strip_prefix(b"S"))
-        .unwrap_or(behind);
-    let bounded = matches!(before.last(), None | Some(b'-' | b'_'))
-        && matches!(behind.first(), None | Some(b'-' | b'_'));
-    let camel_tail = matches!(rest, b"Key" | b"Keys")
-        && before
-            .last()
-            .is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    bounded || camel_tail
-}
-
-fn begins(text: &[u8], word: &str) -> bool {
-    text.get(..word.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
-}
-
-/// Two words, with at most one `-` or `_` between them.
-fn begins_joined(text: &[u8], first: &str, second: &str) -> bool {
-    if !begins(text, first) {
-        return false;
-    }
-    let rest = text.get(first.len()..).unwrap_or_default();
-    let joint = rest.strip_prefix(b"-").or(rest.strip_prefix(b"_"));
-    begins(joint.unwrap_or(rest), second)
 }
 
 #[cfg(test)]
@@ -345,64 +360,56 @@ mod tests {
         );
     }
 
+    /// AUDIT-4.
     #[test]
-    fn keys_are_telling_by_the_peers_rules() {
-        for key in [
-            "authorization",
-            "Proxy-Authorization",
-            "apikey",
-            "apiKey",
-            "API_KEY",
-            "api-keys",
-            "secret",
-            "clientSecrets",
-            "token",
-            "access_tokens",
-            "tokenCount",
-            "secretary",
-            "password",
-            "userPasswords",
-            "passwd",
-            "credential",
-            "credentials",
-            "Set-Cookie",
-            "cookies",
-            "privatekey",
-            "private_key",
-            "private-keys",
-            "key",
-            "KEYS",
-            "x-key",
-            "key_id",
-            "ssh-keys-dir",
-            "servingKey",
-            "publicKeys",
-            "md5Key",
+    fn secrets_in_command_lines_are_masked_and_nowhere_else() {
+        let line = "curl -H \"Authorization: Bearer s3cr3t\" x";
+        let masked = "curl -H \"Authorization: Bearer [redacted]\" x";
+        for (details, wanted) in [
+            (
+                json!({"surface": "bash", "command": line, "executedUnit": line, "message": line}),
+                json!({"surface": "bash", "command": masked, "executedUnit": masked, "message": line}),
+            ),
+            (
+                json!({"surface": "bash", "target": line, "matchedPattern": line, "denialReason": line}),
+                json!({"surface": "bash", "target": masked, "matchedPattern": masked, "denialReason": line}),
+            ),
+            // Where a surface is named that is none of command lines, only what is a command by its name is one.
+            (
+                json!({"surface": "mcp", "target": line, "command": line, "grants": [
+                    {"surface": "bash", "pattern": line}, {"surface": "read", "pattern": line}, {"pattern": line},
+                ]}),
+                json!({"surface": "mcp", "target": line, "command": masked, "grants": [
+                    {"surface": "bash", "pattern": masked}, {"surface": "read", "pattern": line}, {"pattern": line},
+                ]}),
+            ),
+            (
+                json!({"requestId": "r", "grants": {"patterns": [line]}, "by": {"decision": {"kind": "yolo", "pattern": line}}}),
+                json!({"requestId": "r", "grants": {"patterns": [masked]}, "by": {"decision": {"kind": "yolo", "pattern": masked}}}),
+            ),
         ] {
-            assert!(is_telling(key), "{key}");
+            assert_eq!(details_of(details, 1000), wanted);
         }
-        for key in [
-            "",
-            "k",
-            "keyboard",
-            "monkey",
-            "turkeys",
-            "hotKeyMap",
-            "KEYnote",
-            "aKeyed",
-            "ABKey",
-            "apiXkey",
-            "api",
-            "private",
-            "pass",
-            "requestId",
-            "decidedBy",
-            "matchedPattern",
-            "toolInputPreview",
-            "ключ",
-        ] {
-            assert!(!is_telling(key), "{key}");
-        }
+        let decider = crate::wire::DecisionSource::Rule {
+            surface: "bash".to_owned(),
+            pattern: Some(line.to_owned()),
+            origin: None,
+        };
+        let entry = Entry::ending(crate::audit::Ending::AutoApproved, &decider);
+        let out = body(AT, &entry, 1000).unwrap();
+        assert!(!String::from_utf8(out).unwrap().contains("s3cr3t"));
+    }
+
+    /// Nothing of a secret is told by what is told of a cut text.
+    #[test]
+    fn a_cut_is_of_the_masked_text() {
+        let whole = format!("PASSWORD={} make {}", "s3cr3t".repeat(9), "x".repeat(90));
+        let masked = format!("PASSWORD=[redacted] make {}", "x".repeat(90));
+        let details = details_of(json!({"command": whole}), 60);
+        assert_eq!(details, details_of(json!({"command": masked}), 60));
+        assert_eq!(details["command_cut"]["units"], masked.len());
+        let short = details_of(json!({"command": "PASSWORD=s3cr3ts3cr3ts3cr3t"}), 20);
+        assert_eq!(short, json!({"command": "PASSWORD=[redacted]"}));
     }
 
     /// Row 65 of the behaviour cases, and AUDIT-7.

@@ -72,11 +72,30 @@ fn exact_spots(line: &str) -> Option<Vec<Range<usize>>> {
 /// A line as a piece of text that stands in itself.
 fn verbatim(line: &str) -> Piece {
     let mut piece = Piece::new();
-    for (at, character) in line.char_indices() {
-        let end = at + character.len_utf8();
-        piece.push(character.encode_utf8(&mut [0; 4]), &(at..end));
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let at = line.len() - rest.len();
+        let length = variable(rest).unwrap_or(first.len_utf8());
+        let (text, behind) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        if length > first.len_utf8() {
+            piece.push_expansion(text, at);
+        } else {
+            piece.push(text, &(at..at + length));
+        }
+        rest = behind;
     }
     piece
+}
+
+/// The length of `$NAME` or `${NAME}` at the start of a text.
+fn variable(text: &str) -> Option<usize> {
+    let is_of_it = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let behind = text.strip_prefix('$')?;
+    let name = behind.strip_prefix('{').unwrap_or(behind);
+    let end = name.find(|c| !is_of_it(c)).unwrap_or(name.len());
+    let closes = name.get(end..)?.starts_with('}');
+    let braces = behind.len() - name.len();
+    (end > 0 && (braces == 0 || closes)).then_some(1 + end + 2 * braces)
 }
 
 /// `line` with each of these parts replaced; they may touch and overlap.

@@ -40,6 +40,16 @@ impl Piece {
         self.places.extend(std::iter::repeat_n(place, text.len()));
     }
 
+    /// Adds an expansion that is written like this at `at`.
+    pub fn push_expansion(&mut self, text: &str, at: usize) {
+        self.text.push_str(text);
+        let places = (at..at + text.len()).map(|at| Place {
+            range: at..at + 1,
+            expands: true,
+        });
+        self.places.extend(places);
+    }
+
     /// The text. Expansions stand in it as they are written.
     pub fn text(&self) -> &str {
         &self.text

@@ -93,6 +93,10 @@ pub(super) struct Reader<'a> {
     code: Vec<Range<usize>>,
     /// Whether anything was left unread or was not understood, whatever floor else there is.
     doubts: bool,
+    /// The same of texts of here-documents that may be no code.
+    doubts_text: bool,
+    /// Whether a shell reads code that is not on the line, or is the text of another command's here-document.
+    has_hungry_shell: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -105,6 +109,8 @@ impl<'a> Reader<'a> {
             phrases: None,
             code: Vec::new(),
             doubts: false,
+            doubts_text: false,
+            has_hungry_shell: false,
         }
     }
 
@@ -120,7 +126,8 @@ impl<'a> Reader<'a> {
             ..Self::new(line)
         };
         reader.line();
-        let is_whole = !reader.doubts && !reader.is_full();
+        let fed_with_doubt = reader.has_hungry_shell && reader.doubts_text;
+        let is_whole = !reader.doubts && !fed_with_doubt && !reader.is_full();
         let mut phrases = reader.phrases.unwrap_or_default();
         let code: HashSet<Range<usize>> = reader.code.into_iter().collect();
         for phrase in &mut phrases {
@@ -154,15 +161,16 @@ impl<'a> Reader<'a> {
             self.doubts = true;
             return Some(Floor::Unparseable);
         };
-        let mut floor = Walk::new(self, script, frame, &tree).run();
+        let floor = Walk::new(self, script, frame, &tree).run();
+        let mut doubt = None;
         if tree.root_node().has_error() || !has_only_bash_blanks(&script.text) {
-            floor = floor.max(Some(Floor::Unparseable));
+            doubt = Some(Floor::Unparseable);
         }
         if self.is_full() || splits_an_operator(&script.text) || nests_backticks(&script.text) {
-            floor = floor.max(Some(Floor::UnparsedSubtree));
+            doubt = doubt.max(Some(Floor::UnparsedSubtree));
         }
-        self.doubt(floor);
-        floor
+        self.doubt(doubt);
+        floor.max(doubt)
     }
 
     /// A command made of commands.
@@ -248,7 +256,7 @@ impl<'a> Reader<'a> {
         }
         let within = frame.within(&step);
         match step.inner {
-            Inner::Nothing => self.overhear(script, words, &within),
+            Inner::Nothing => self.overhear(script, words, input, &within),
             Inner::Command(command) => self.argument(script, words, command, input, &within),
             Inner::Commands(commands) => {
                 for command in commands {
@@ -264,7 +272,10 @@ impl<'a> Reader<'a> {
                 raise(self, floor.max(hidden));
             }
             Inner::Input => match input {
-                None => raise(self, Some(Floor::Opaque)),
+                None => {
+                    self.has_hungry_shell = true;
+                    raise(self, Some(Floor::Opaque));
+                }
                 Some(input) => {
                     let hidden = (!input.is_literal).then_some(Floor::Opaque);
                     let floor = self.handed_on(script, input.code.clone(), &within);
@@ -299,10 +310,24 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes down what is said to a shell among the arguments of a program that nothing is seen through. It is only heard: what
-    /// the program makes of it nobody knows.
-    fn overhear(&mut self, script: &Script<'_>, words: &[Word], within: &Frame) {
+    /// the program makes of it nobody knows. The same goes for the text of a here-document: it may be on its way to a shell, or to
+    /// a file of assignments.
+    fn overhear(
+        &mut self,
+        script: &Script<'_>,
+        words: &[Word],
+        input: Option<&Input>,
+        within: &Frame,
+    ) {
         if self.phrases.is_none() {
             return;
+        }
+        if let Some(input) = input {
+            // That it is no code is no doubt about the line, unless some shell reads what the line does not show.
+            let before = (std::mem::take(&mut self.doubts), self.left);
+            self.handed_on(script, input.code.clone(), within);
+            self.doubts_text |= self.doubts;
+            (self.doubts, self.left) = before;
         }
         let known = |word: &Word| word.literal().map(program);
         let is_a_shell = |word: &Word| matches!(known(word), Some(Program::Shell(_)));

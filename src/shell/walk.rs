@@ -39,6 +39,8 @@ pub(super) struct Walk<'w, 'r, 'a, 't> {
     /// End of the last leaf.
     covered: usize,
     floor: Option<Floor>,
+    /// Whether a dash was left out.
+    dash: bool,
 }
 
 impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
@@ -58,15 +60,23 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             outside: HashMap::new(),
             covered: 0,
             floor: None,
+            dash: false,
         }
     }
 
     /// Hands every command to the reader; says why the code as a whole may not be allowed.
     pub(super) fn run(mut self) -> Option<Floor> {
+        self.all();
+        self.reader.doubt(self.floor);
+        let dash = self.dash.then_some(Floor::UnparsedSubtree);
+        self.floor.max(dash)
+    }
+
+    fn all(&mut self) {
         let mut cursor = self.tree.walk();
         loop {
             if self.reader.is_full() {
-                return self.floor;
+                return;
             }
             let node = cursor.node();
             let enter = self.enter(node);
@@ -81,7 +91,7 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
                 if !cursor.goto_parent() {
                     let end = self.script.text.len();
                     self.cover(end, end);
-                    return self.floor;
+                    return;
                 }
                 self.leave();
             }

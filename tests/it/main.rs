@@ -37,6 +37,7 @@ mod rings;
 mod screen_dialog;
 mod screen_inbox;
 mod seal_fixtures;
+mod secrets_fixtures;
 mod shell_fixtures;
 mod support;
 mod wire_docs;

@@ -141,3 +141,123 @@ pub(super) fn scheme(value: &str) -> usize {
         start
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_telling_by_the_peers_rules() {
+        for key in [
+            "authorization",
+            "Proxy-Authorization",
+            "apikey",
+            "apiKey",
+            "API_KEY",
+            "api-keys",
+            "secret",
+            "clientSecrets",
+            "token",
+            "access_tokens",
+            "tokenCount",
+            "secretary",
+            "password",
+            "userPasswords",
+            "passwd",
+            "credential",
+            "credentials",
+            "Set-Cookie",
+            "cookies",
+            "privatekey",
+            "private_key",
+            "private-keys",
+            "key",
+            "KEYS",
+            "x-key",
+            "key_id",
+            "ssh-keys-dir",
+            "servingKey",
+            "publicKeys",
+            "md5Key",
+        ] {
+            assert!(is_telling(key), "{key}");
+        }
+        for key in [
+            "",
+            "k",
+            "keyboard",
+            "monkey",
+            "turkeys",
+            "hotKeyMap",
+            "KEYnote",
+            "aKeyed",
+            "ABKey",
+            "apiXkey",
+            "api",
+            "private",
+            "pass",
+            "requestId",
+            "decidedBy",
+            "matchedPattern",
+            "toolInputPreview",
+            "ключ",
+        ] {
+            assert!(!is_telling(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn on_a_command_line_more_names_are_telling() {
+        for name in [
+            "TOKEN",
+            "DB_PASS",
+            "MYSQL_PWD",
+            "SSHPASS",
+            "passphrase",
+            "--db-pass",
+            "cfg[token]",
+            "spring.datasource.password",
+            "TOKENS[0]",
+            "auth.key",
+            "/p:Password",
+        ] {
+            assert!(names_a_secret(name), "{name}");
+        }
+        for name in [
+            "PWD", "OLDPWD", "BYPASS", "passed", "PATH", "compass", "monkey", "",
+        ] {
+            assert!(!names_a_secret(name), "{name}");
+        }
+        for name in ["password", "token", "api-key", "db_pass", "passphrase"] {
+            assert!(is_option_for_a_secret(name), "{name}");
+        }
+        for name in [
+            "password-file",
+            "key-path",
+            "cookie-jar",
+            "password-stdin",
+            "secret-name",
+            "no-password",
+            "ask-vault-pass",
+            "show-token",
+            "verbose",
+        ] {
+            assert!(!is_option_for_a_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_way_to_authenticate_is_no_secret() {
+        for (value, shown) in [
+            (" Bearer abc", 8),
+            ("Basic  abc", 7),
+            (" bearer", 1),
+            ("abc def", 0),
+            ("", 0),
+            ("  ", 2),
+            (" Token x y", 7),
+        ] {
+            assert_eq!(scheme(value), shown, "{value:?}");
+        }
+    }
+}

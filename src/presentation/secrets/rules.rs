@@ -108,7 +108,10 @@ impl Spots {
             // Other programs may run it, such as those that enter a container; the value of an option it is not.
             if !before.starts_with('-') || before == "--" {
                 let called = TOOLS.iter().filter(|tool| tool.is_called(word.text()));
-                tools.extend(called.filter(|tool| tool.only_with.is_none_or(is_among)));
+                let called = called.filter(|tool| tool.only_with.is_none_or(is_among));
+                let new = |tool: &&Tool| !tools.iter().any(|known| std::ptr::eq(*known, *tool));
+                let new: Vec<&Tool> = called.filter(new).collect();
+                tools.extend(new);
             }
             before = word.text();
         }
@@ -227,23 +230,23 @@ impl Spots {
     /// `NAME=value`, also as `--name=value`, `NAME+=value`, `--set=name=value`, `[name]=value`.
     fn assigned(&mut self, word: &Piece) {
         let text = word.text();
-        let is_option = text.starts_with('-');
         let mut start = 0;
-        for (at, _) in text.match_indices('=') {
-            let name = text.get(start..at).unwrap_or_default();
-            if !name.chars().all(is_of_a_name) {
-                return;
+        for part in text.split([' ', '\t', '\n', ';']) {
+            if let Some(value) = assigned_value(part) {
+                if start == 0 {
+                    // All of the word is the value, with its blanks.
+                    return self.hide_from(word, value);
+                }
+                let at = start + value;
+                let rest = text.get(at..).unwrap_or_default();
+                let quote = rest.chars().next().filter(|quote| "\"'".contains(*quote));
+                let quoted = quote.and_then(|quote| rest.get(1..)?.find(quote));
+                self.hide(
+                    word,
+                    at..quoted.map_or(start + part.len(), |end| at + end + 2),
+                );
             }
-            let bare = name.trim_start_matches('-');
-            let telling = if is_option && start == 0 {
-                is_option_for_a_secret(bare)
-            } else {
-                names_a_secret(bare)
-            };
-            start = at + 1;
-            if telling {
-                return self.hide_from(word, start);
-            }
+            start += part.len() + 1;
         }
     }
 
@@ -339,6 +342,30 @@ impl Spots {
             }
         }
     }
+}
+
+/// Where in a text that begins with an assignment to a telling name the value begins.
+fn assigned_value(text: &str) -> Option<usize> {
+    let mut start = 0;
+    for (at, _) in text.match_indices('=') {
+        let name = text.get(start..at)?;
+        if !name.chars().all(is_of_a_name) {
+            return None;
+        }
+        let bare = name.trim_start_matches('-');
+        let is_telling = match name.len() - bare.len() {
+            _ if start > 0 => names_a_secret(bare),
+            0 => names_a_secret(bare),
+            // The letter of an option may stand right before a name.
+            1 => is_option_for_a_secret(bare) || bare.get(1..).is_some_and(is_option_for_a_secret),
+            _ => is_option_for_a_secret(bare),
+        };
+        start = at + 1;
+        if is_telling {
+            return Some(start);
+        }
+    }
+    None
 }
 
 /// The length of a string up to its closing quote.

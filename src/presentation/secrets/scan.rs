@@ -151,7 +151,7 @@ fn announced(text: &str) -> Option<usize> {
         if is_option && blanks > 0 && !value.is_empty() {
             return Some(at + name + blanks);
         }
-        if value.starts_with(['=', ':']) {
+        if value.starts_with(':') || behind.starts_with('=') {
             return Some(at + name + blanks + 1);
         }
         from = at + name;

@@ -40,7 +40,12 @@ impl<'t> Walk<'_, '_, '_, 't> {
         let blank = between.chars().all(char::is_whitespace);
         if !blank || has_expansion(body) || between.contains('\n') && self.is_one_line(self.covered)
         {
-            self.raise(Floor::UnparsedSubtree);
+            // A dash before a here-document is left out by the grammar. It says nothing by itself.
+            if between.trim() == "-" {
+                self.dash = true;
+            } else {
+                self.raise(Floor::UnparsedSubtree);
+            }
         }
         self.covered = self.covered.max(end);
     }
