@@ -31,6 +31,7 @@ mod hostile_inbox;
 mod hostile_machine;
 mod hostile_outbox;
 mod hostile_seal;
+mod log_docs;
 mod policy_fixtures;
 mod programs;
 mod rings;
