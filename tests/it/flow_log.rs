@@ -14,6 +14,7 @@ use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
 use crate::support::processes::{Running, run};
+use crate::support::screen::OnScreen;
 use crate::support::spool::{TestSpool, is_there, until};
 
 /// A log as the writers of one write it, over one file or several.
@@ -487,6 +488,91 @@ fn an_id_that_several_asks_begin_with_is_not_guessed() {
     assert!(stderr.contains("r0 and r1"), "{stderr}");
     let (code, _, stderr) = log(&spool, &["story", "r0", "/nowhere"]);
     assert_eq!(code, 2, "{stderr}");
+}
+
+/// A relayed ask with times that do not change: one whose answers were sealed.
+fn sealed_story() -> Log {
+    let user = json!({"kind": "user", "via": "dialog"});
+    let frame = |session: &str, decision: &Value| json!({"kind": "forwarded", "responderSessionId": session, "decision": decision, "relay": {"sealed": true}});
+    let from_main = frame("main", &user);
+    let whole = frame("relay-1", &from_main);
+    let id = "perm-7f3a1c52";
+    let hop = |agent: &str, from: &str, to: &str| json!({"requestId": id, "requesterAgentName": agent, "requesterSessionId": from, "targetSessionId": to});
+    let with = |mut details: Value, key: &str, value: &Value| {
+        details[key] = value.clone();
+        details
+    };
+    let first = hop("scout", "worker-3", "relay-1");
+    let second = hop("builder", "relay-1", "main");
+    let asked = json!({"requestId": id, "agentName": "builder", "surface": "bash", "requesterSessionId": "relay-1", "command": "make all"});
+    let got = |from: &str| json!({"requestId": id, "approved": true, "responderSessionId": from, "targetSessionId": from});
+    let mut log = Log::new();
+    log.push("forwarded_permission.request_created", &first);
+    log.push("forwarded_permission.prompted", &first);
+    log.push("forwarded_permission.request_created", &second);
+    log.push("forwarded_permission.prompted", &second);
+    log.push("permission_request.waiting", &asked);
+    log.push(
+        "permission_request.approved",
+        &with(asked.clone(), "decidedBy", &user),
+    );
+    log.push(
+        "forwarded_permission.approved",
+        &with(second, "decidedBy", &user),
+    );
+    log.push(
+        "forwarded_permission.response_received",
+        &with(got("main"), "decidedBy", &from_main),
+    );
+    log.push(
+        "forwarded_permission.approved",
+        &with(first, "decidedBy", &from_main),
+    );
+    log.push(
+        "forwarded_permission.response_received",
+        &with(got("relay-1"), "decidedBy", &whole),
+    );
+    log
+}
+
+#[test]
+fn the_story_of_a_sealed_ask_says_which_answers_were_sealed() {
+    let spool = TestSpool::new();
+    sealed_story().write(&spool);
+    let screen = OnScreen::start(spool.relay().args(["log", "story", "perm"]), 110, 24);
+    screen.await_text("Sealed answers: of relay-1 and main.");
+    screen.assert_picture(
+        "story",
+        "ask perm",
+        "The story of one ask: what each session wrote, and who decided",
+    );
+}
+
+#[test]
+fn a_terminal_gets_lines_of_its_width_and_nothing_that_it_would_act_on() {
+    let spool = TestSpool::new();
+    let mut lines = Log::new();
+    let long = "x".repeat(300);
+    lines.push(
+        "x.y",
+        &json!({"requestId": "r1", "reason": "\u{9b}31m\u{202e}", "command": long}),
+    );
+    lines.push("x.y", &json!({"requestId": "last"}));
+    lines.write(&spool);
+    let screen = OnScreen::start(spool.relay().arg("log"), 60, 10);
+    let text = screen.await_text("last");
+    let shown: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(shown.len(), 2, "{text}");
+    assert!(
+        shown[0].ends_with('…') && shown[0].chars().count() == 60,
+        "{text}"
+    );
+
+    let screen = OnScreen::start(spool.relay().args(["log", "--json"]), 60, 30);
+    screen.await_text("last");
+    let written = screen.written();
+    assert!(written.contains("\\u009b31m\\u202e"), "{written}");
+    assert!(!written.contains(['\u{9b}', '\u{202e}']), "{written}");
 }
 
 // Counting.
