@@ -165,8 +165,8 @@ impl<R: Read> Lines<R> {
         Some(self.give(self.end, 0))
     }
 
-    /// Goes on behind the first `length` bytes of the input, of which there are no more than these. What is counted goes on.
-    pub(super) fn cut_to(&mut self, length: u64) -> io::Result<()>
+    /// Goes on behind the first `length` bytes of the input, whatever was read before. The counting of lines goes on.
+    pub(super) fn start_at(&mut self, length: u64) -> io::Result<()>
     where
         R: Seek,
     {
@@ -386,11 +386,11 @@ mod tests {
         assert!(lines.next().unwrap().is_some());
         assert!(lines.next().unwrap().is_some());
         assert!(lines.next().unwrap().is_none());
-        lines.cut_to(2).unwrap();
+        lines.start_at(2).unwrap();
         *lines.input.get_mut() = b"a\nd\n".to_vec();
         let line = lines.next().unwrap().unwrap();
         assert_eq!((line.whole(), line.at), (Some(&b"d"[..]), 2));
-        lines.cut_to(0).unwrap();
+        lines.start_at(0).unwrap();
         let line = lines.next().unwrap().unwrap();
         assert_eq!(
             (line.whole(), line.at, line.number),

@@ -32,6 +32,7 @@ mod hostile_log;
 mod hostile_machine;
 mod hostile_outbox;
 mod hostile_seal;
+mod log_docs;
 mod policy_fixtures;
 mod programs;
 mod rings;
