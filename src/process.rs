@@ -2,11 +2,16 @@
 //!
 //! A pid alone says little: it is reused, and it means nothing in another boot or namespace. So a process is known by its
 //! pid, its start time, the boot and the pid namespace, and "dead" is only said where all of that can be compared.
+//!
+//! A fault of the program itself, met while it works on one ask, is caught here, so that it costs that ask and no other.
 
 #![expect(clippy::disallowed_methods, reason = "ring 1: reads /proc")]
 
+use std::any::Any;
+use std::cell::Cell;
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
 use rustix::io::Errno;
@@ -44,6 +49,30 @@ pub fn own_mark() -> &'static ProcessMark {
             .map(|link| link.to_string_lossy().into_owned()),
     });
     &MARK
+}
+
+thread_local! {
+    static CATCHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work`, which is about one ask. A panic in it is given as a text, and whatever `work` was changing must not be used any
+/// more: it should change nothing.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let before = CATCHING.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    CATCHING.set(before);
+    done.map_err(|panic| text_of(panic.as_ref()))
+}
+
+/// Whether a panic of this thread would be caught: then nothing ends by it.
+pub(crate) fn is_catching() -> bool {
+    CATCHING.get()
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it is not said why").to_owned()
 }
 
 /// Whether the process that calls itself `pid` under `mark` still lives.
@@ -125,6 +154,24 @@ fn start_time(pid: u32) -> io::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_a_text_for_whoever_catches_it() {
+        assert_eq!(caught(|| 7), Ok(7));
+        assert!(!is_catching());
+        let deep = caught(|| {
+            assert!(is_catching());
+            let inner = caught(|| panic!("inner {}", 1));
+            assert!(is_catching());
+            inner
+        });
+        assert_eq!(deep, Ok(Err::<(), _>("inner 1".to_owned())));
+        let plain: Result<(), _> = caught(|| panic!("outer"));
+        assert_eq!(plain, Err("outer".to_owned()));
+        let odd: Result<(), _> = caught(|| std::panic::panic_any(7));
+        assert_eq!(odd, Err("it is not said why".to_owned()));
+        assert!(!is_catching());
+    }
 
     #[test]
     fn this_process_lives_under_its_own_mark() {

@@ -140,7 +140,7 @@ pub fn unaddressed(id: Option<&str>, abandonment: Abandonment, log: &ReviewLog) 
         .with("requestId", request_id.as_str())
         .with("reason", abandonment.reason());
     // The denial says the same; a log that cannot be written does not change it.
-    let _logged = log.append(clock::wall_ms(), &entry);
+    let _logged = log.append_or_hold(clock::wall_ms(), &[entry]);
     Answer {
         request_id,
         outcome: Outcome::Abandoned(abandonment),

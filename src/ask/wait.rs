@@ -75,7 +75,9 @@ impl Shared {
 
     pub(super) fn record(&self, entry: &Entry) {
         // A requester's log explains; it decides nothing, so it cannot hold up an answer.
-        let _logged = self.log.append(clock::wall_ms(), entry);
+        let _logged = self
+            .log
+            .append_or_hold(clock::wall_ms(), std::slice::from_ref(entry));
     }
 
     /// One look at the session's liveness serves all asks that wait for it.

@@ -80,6 +80,14 @@ events! {
         TornTail = "review_log.torn_tail",
         /// The first line of a new file, after the one before was put away.
         Rotated = "review_log.rotated",
+        /// A file is due and could not be put away.
+        NotRotated = "review_log.not_rotated",
+        /// A line that this process knew is not where it was.
+        Changed = "review_log.changed",
+        /// Records were lost while the log could not be written.
+        Lost = "review_log.lost",
+        /// The log can be written again.
+        Recovered = "review_log.recovered",
     }
 }
 

@@ -24,6 +24,9 @@ use crate::presentation::text;
 /// Keys of the header, in order.
 const HEADER: [&str; 4] = ["timestamp", "extension", "stream", "event"];
 
+/// Key of the last member of a line, which the chain adds.
+const CHAIN: &str = "chain";
+
 /// How every line starts; no text within a line contains it, for its quotes would be escaped there.
 pub(super) const LINE_START: &[u8] = br#"{"timestamp":""#;
 
@@ -50,32 +53,38 @@ const MAX_DEPTH: usize = 64;
 /// Most UTF-16 units of the tail of a cut text.
 const TAIL_UNITS: usize = 64;
 
-/// Whether a key is one of the header's.
+/// Whether a key is one that every line has.
 pub(super) fn is_header_key(key: &str) -> bool {
-    HEADER.contains(&key)
+    HEADER.contains(&key) || key == CHAIN
 }
 
-/// Appends the line of `entry`, with its newline, to `out`.
-pub(super) fn write(
-    out: &mut Vec<u8>,
-    at_ms: i64,
-    entry: &Entry,
-    max_units: usize,
-) -> serde_json::Result<()> {
+/// The line of `entry` up to where the chain's member goes: without it, its closing brace and its newline.
+pub(super) fn body(at_ms: i64, entry: &Entry, max_units: usize) -> serde_json::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(1024);
     let line = Line {
         timestamp: timestamp(at_ms),
         entry,
         max_units,
     };
     line.serialize(&mut serde_json::Serializer::with_formatter(
-        &mut *out, Escaping,
+        &mut out, Escaping,
     ))?;
-    out.push(b'\n');
-    Ok(())
+    // The closing brace of the object.
+    out.pop();
+    Ok(out)
+}
+
+/// The time of the record whose line begins with these bytes, in epoch milliseconds.
+pub(super) fn time_of(start: &[u8]) -> Option<i64> {
+    let rest = start.strip_prefix(LINE_START)?;
+    let end = rest.iter().position(|byte| *byte == b'"')?;
+    let text = std::str::from_utf8(rest.get(..end)?).ok()?;
+    let at: jiff::Timestamp = text.parse().ok()?;
+    Some(at.as_millisecond())
 }
 
 /// ISO 8601 in UTC with milliseconds. A time that no calendar has becomes the nearest that one has.
-fn timestamp(at_ms: i64) -> String {
+pub(super) fn timestamp(at_ms: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or(if at_ms < 0 {
         jiff::Timestamp::MIN
     } else {
@@ -282,14 +291,8 @@ mod tests {
         let Value::Object(details) = details else {
             panic!("details are an object")
         };
-        let mut out = Vec::new();
-        write(
-            &mut out,
-            AT,
-            &Entry::test("x.y").with_facts(details),
-            max_units,
-        )
-        .unwrap();
+        let mut out = body(AT, &Entry::test("x.y").with_facts(details), max_units).unwrap();
+        out.extend_from_slice(b"}\n");
         String::from_utf8(out).unwrap()
     }
 
@@ -313,6 +316,16 @@ mod tests {
              \"event\":\"x.y\",\"requestId\":\"r\",\"detail_event\":\"z\",\"n\":1.5,\"b\":true}\n"
         );
         assert!(line_of(json!({}), 1).as_bytes().starts_with(LINE_START));
+        // The last member is the chain's, and no detail poses as it.
+        assert!(line_of(json!({"chain": "z"}), 1000).ends_with("\"detail_chain\":\"z\"}\n"));
+    }
+
+    #[test]
+    fn the_time_of_a_line_can_be_told_from_its_start() {
+        assert_eq!(time_of(line_of(json!({}), 1).as_bytes()), Some(AT));
+        for other in ["", "{", "{\"timestamp\":\"", "{\"timestamp\":\"today\"}"] {
+            assert_eq!(time_of(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]
@@ -382,9 +395,8 @@ mod tests {
             pattern: Some(line.to_owned()),
             origin: None,
         };
-        let mut out = Vec::new();
         let entry = Entry::ending(crate::audit::Ending::AutoApproved, &decider);
-        write(&mut out, AT, &entry, 1000).unwrap();
+        let out = body(AT, &entry, 1000).unwrap();
         assert!(!String::from_utf8(out).unwrap().contains("s3cr3t"));
     }
 

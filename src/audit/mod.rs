@@ -1,22 +1,29 @@
 //! The review log: one JSON line for each thing that happened to an ask, so that later it can be told who allowed what.
 //!
 //! One writer ([`ReviewLog`]), one kind of record ([`Entry`]), one reader ([`read_entries`]). Several processes append to the
-//! same file: each record is one `write` on a descriptor opened for appending, which a local filesystem never mixes with
-//! another. A record that did get cut (a crash, a full disk) costs itself only: writers start a fresh line behind it, the
-//! reader reports the piece and goes on.
+//! same file: they take turns by a lock on it, and each takes the hash of the last line into its own, so that a line that was
+//! edited, removed or moved shows. When the file is large or old it is renamed away, and the chain goes on in a new one.
 //!
-//! It does not rotate, does not sync to the disk, and does not look into commands for secrets: a command stands there as it
-//! was asked, up to the width of a field.
+//! It does not look for secrets that no name announces, see [`crate::presentation::secrets`]. It syncs to the disk only what it is
+//! told to.
 //!
 //! Invariants: directories 0700 and the file 0600 from the first byte; a link, or somebody else's file, is refused; no value
-//! under a telling key is written; no written byte is a control or invisible character; what was cut says so, with the length
-//! and digest of the whole; a record that did not get written is an error, never silence.
+//! under a telling key, and none behind a telling name in a command line, is written; no written byte is a control or invisible character; what was cut says so, with the length
+//! and digest of the whole; a record that did not get written is an error, never silence; nobody is waited for longer than a
+//! quarter of a second; no line that was written is changed or removed.
 
+mod chain;
 mod entry;
 mod event;
+mod family;
+mod held;
 mod line;
+mod lock;
 mod log;
+mod place;
 mod reader;
+mod rotation;
+mod writer;
 
 use std::io;
 use std::path::PathBuf;
@@ -24,6 +31,7 @@ use std::path::PathBuf;
 pub use self::log::{Options, ReviewLog};
 pub use entry::Entry;
 pub use event::{Ending, Event};
+pub use held::Unwritten;
 pub use reader::{Entries, Record, read_entries};
 
 /// What went wrong with the review log.
@@ -61,6 +69,14 @@ pub enum AuditError {
         /// What the system said.
         source: io::Error,
     },
+    /// A record is in the log, and may not survive a loss of power.
+    #[error("syncing the review log {}", path.display())]
+    Sync {
+        /// The log.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The log cannot be read.
     #[error("reading the review log {}", path.display())]
     Read {
@@ -69,6 +85,88 @@ pub enum AuditError {
         /// What the system said.
         source: io::Error,
     },
+    /// Another process keeps the lock of the log.
+    #[error("the review log {} is locked by another process", path.display())]
+    Busy {
+        /// The log.
+        path: PathBuf,
+    },
+    /// Another file lies at the path of the log whenever it is looked at.
+    #[error("the review log {} is replaced again and again", path.display())]
+    Restless {
+        /// The log.
+        path: PathBuf,
+    },
+}
+
+impl AuditError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Directory { path, .. } => format!(
+                "make {} a directory that you may write, or name another log with --log FILE",
+                path.display()
+            ),
+            Self::Open { .. } => {
+                "make the file readable and writable for you, or name another log with --log FILE"
+                    .to_owned()
+            }
+            Self::Refused { path, .. } => format!(
+                "the log must be a file of your own: move {} away, or name another log with --log FILE",
+                path.display()
+            ),
+            Self::Write { source, .. } | Self::Sync { source, .. }
+                if source.kind() == io::ErrorKind::StorageFull =>
+            {
+                "make room on its file system; what is held is written then".to_owned()
+            }
+            Self::Write { .. } | Self::Sync { .. } => {
+                "look at the file system of the log; what is held is written as soon as that works"
+                    .to_owned()
+            }
+            Self::Read { path, .. } => format!(
+                "a line can only be chained to one that can be read: move {} away if it is no review log",
+                path.display()
+            ),
+            Self::Busy { path } => format!(
+                "no writer keeps the lock for longer than a write: `fuser {}` names who has the file open",
+                path.display()
+            ),
+            Self::Restless { path } => format!(
+                "find out which program replaces {}, or let the log grow (reviewLogRotation)",
+                path.display()
+            ),
+        }
+    }
+
+    /// Whether it stays as it is until somebody does something about the file.
+    fn is_lasting(&self) -> bool {
+        match self {
+            Self::Refused { .. } => true,
+            Self::Open { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound
+            ),
+            Self::Directory { .. }
+            | Self::Write { .. }
+            | Self::Sync { .. }
+            | Self::Read { .. }
+            | Self::Busy { .. }
+            | Self::Restless { .. } => false,
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
 }
 
 /// Why a file is not taken as the review log.

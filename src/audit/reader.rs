@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
-use super::log::open_checked;
+use super::place::open_checked;
 use super::{AuditError, line};
 
 /// Longest line that is taken into memory, in bytes. What we write is far shorter.

@@ -93,7 +93,8 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         &ancestors,
         config.require_seal.is_on(),
     )?;
-    let log = place.log_or_none(&config);
+    let log = place.log(&config);
+    let failed_before = log.failure().is_some();
     let own = role::requester(env, args.from.as_deref());
     let agent = args
         .agent
@@ -143,6 +144,10 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
             }
         },
     };
+    // Where it could not be opened, that was said.
+    if let (false, Some(failure)) = (failed_before, log.failure()) {
+        output::warn(&format!("the review log cannot be written: {failure}"));
+    }
     let Some(answer) = answer else {
         return Ok(interrupted("the request was withdrawn"));
     };

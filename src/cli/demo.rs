@@ -87,6 +87,7 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
         forwarding_timeout: config.forwarding_timeout,
         request_max_age: config.request_max_age,
         require_audit: false,
+        notices: None,
         broadcasts: tokio::sync::broadcast::Sender::new(1),
     };
     let program = std::env::current_exe().context("cannot find this program")?;

@@ -121,9 +121,8 @@ pub(super) async fn added(
                 format!("the evidence formatter of tool {tool:?} adds nothing: {failure}");
             output::warn(&message);
             let entry = Entry::new(Event::Warning).with("message", message);
-            if let Err(error) = log.append(clock::wall_ms(), &entry) {
-                output::warn(&format!("the review log is not written: {error}"));
-            }
+            // A log that cannot be written is told of once, at the end.
+            let _logged = log.append_or_hold(clock::wall_ms(), &[entry]);
             Vec::new()
         }
     }

@@ -145,6 +145,7 @@ pub fn run() -> ExitCode {
 
 /// What to do about an error, and how the program ends for it.
 fn hint_of(error: &anyhow::Error) -> (Option<String>, Exit) {
+    use crate::audit::AuditError;
     use crate::serve::ServeError;
     use crate::spool::SpoolError;
     for cause in error.chain() {
@@ -155,6 +156,9 @@ fn hint_of(error: &anyhow::Error) -> (Option<String>, Exit) {
             return (Some(error.hint()), Exit::NobodyRuled);
         }
         if let Some(error) = cause.downcast_ref::<SpoolError>() {
+            return (Some(error.hint()), Exit::NobodyRuled);
+        }
+        if let Some(error) = cause.downcast_ref::<AuditError>() {
             return (Some(error.hint()), Exit::NobodyRuled);
         }
     }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use super::env::{self, Env};
 use super::{Hinted, PlaceArgs, output};
 use crate::audit::{Options, ReviewLog};
+use crate::clock;
 use crate::policy::{
     AgentLayer, AgentOwner, Config, FrontMatter, LayerRules, Layers, MAX_CONFIG_BYTES, Policy,
 };
@@ -112,10 +113,10 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The review log, unless it is switched off. Where it cannot be opened, that is said, and decided by the caller.
-    pub(super) fn log(&self, config: &Config) -> anyhow::Result<Arc<ReviewLog>> {
+    /// Path of the review log, unless it is switched off.
+    fn log_path(&self, config: &Config) -> anyhow::Result<Option<PathBuf>> {
         if !config.permission_review_log.is_on() {
-            return Ok(Arc::new(ReviewLog::disabled()));
+            return Ok(None);
         }
         let named = self
             .args
@@ -126,17 +127,49 @@ impl<'a> Place<'a> {
         let path = named
             .or_else(|| self.env.state_dir().map(|dir| dir.join("review.jsonl")))
             .context("no home directory is known to put the review log in")?;
-        let options = Options {
-            field_max_width: config.review_log_field_max_width,
-        };
-        Ok(Arc::new(ReviewLog::open(&path, options)?))
+        Ok(Some(path))
     }
 
-    /// As [`Place::log`]; without one where it cannot be opened, and with a warning.
-    pub(super) fn log_or_none(&self, config: &Config) -> Arc<ReviewLog> {
-        self.log(config).unwrap_or_else(|error| {
-            output::warn(&format!("the review log is not written: {error:#}"));
-            Arc::new(ReviewLog::disabled())
+    fn log_options(config: &Config) -> Options {
+        Options {
+            field_max_width: config.review_log_field_max_width,
+            max_bytes: config.review_log_rotation.max_bytes,
+            max_age: config.review_log_rotation.max_age,
+        }
+    }
+
+    /// The review log of a session that decides nothing unrecorded: it is switched on, and can be opened now.
+    pub(super) fn required_log(&self, config: &Config) -> anyhow::Result<Arc<ReviewLog>> {
+        let Some(path) = self.log_path(config)? else {
+            return Err(Hinted::usage(
+                "\"requireAudit\" is on, and \"permissionReviewLog\" is off".to_owned(),
+                "switch the log on: without it every decision would be unrecorded",
+            ));
+        };
+        Ok(Arc::new(ReviewLog::open(&path, Self::log_options(config))?))
+    }
+
+    /// The review log, unless it is switched off. Where it cannot be opened, that is said, and tried again with each record.
+    pub(super) fn log(&self, config: &Config) -> Arc<ReviewLog> {
+        let path = match self.log_path(config) {
+            Ok(Some(path)) => path,
+            Ok(None) => return Arc::new(ReviewLog::disabled()),
+            Err(error) => {
+                output::warn(&format!("the review log is not written: {error:#}"));
+                return Arc::new(ReviewLog::disabled());
+            }
+        };
+        let options = Self::log_options(config);
+        Arc::new(match ReviewLog::open(&path, options.clone()) {
+            Ok(log) => log,
+            Err(error) => {
+                output::warn(&format!(
+                    "the review log is not written: {} ({})",
+                    crate::ask::describe(&error),
+                    error.hint()
+                ));
+                ReviewLog::unopened(&path, options, clock::wall_ms(), &error)
+            }
         })
     }
 

@@ -23,7 +23,7 @@ use crate::prompt::{
     Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
-use crate::serve::{Annotators, Broadcasts, Mode, Parent, Server, Settings};
+use crate::serve::{Annotators, Broadcasts, Mode, Notices, Parent, Server, Settings};
 use crate::spool::{Missing, Watch};
 use crate::wire::{Generation, SessionId};
 
@@ -72,11 +72,11 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     let loaded = place.config()?;
     Place::warn_of_keys_not_in_force(&loaded.config);
     let log = if loaded.config.require_audit.is_on() {
-        place.log(&loaded.config).context(
-            "this session decides nothing unrecorded, and the review log cannot be opened",
-        )?
+        place
+            .required_log(&loaded.config)
+            .context("this session decides nothing unrecorded")?
     } else {
-        place.log_or_none(&loaded.config)
+        place.log(&loaded.config)
     };
     let spool = place.spool(Missing::Create)?;
     let own = role::served(
@@ -311,6 +311,7 @@ fn settings(
         forwarding_timeout: loaded.config.forwarding_timeout,
         request_max_age: loaded.config.request_max_age,
         require_audit: loaded.config.require_audit.is_on(),
+        notices: Some(Notices::new(output::warn)),
         broadcasts: Broadcasts::new(BROADCASTS_AHEAD),
     })
 }

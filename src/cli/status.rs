@@ -128,8 +128,25 @@ fn table(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
         for line in output::table(&rows) {
             out.line(&line)?;
         }
+        for view in sessions {
+            if let Some(failure) = log_failure(view) {
+                out.line(&format!(
+                    "the review log of {} cannot be written: {}",
+                    visible(&view.name),
+                    visible(failure)
+                ))?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Why the log of a session cannot be written, as its server says.
+fn log_failure(view: &SessionView) -> Option<&str> {
+    match &view.heartbeat {
+        HeartbeatView::Record(record, ..) => record.relay.as_ref()?.log_failure.as_deref(),
+        HeartbeatView::Absent | HeartbeatView::Bad(_) => None,
+    }
 }
 
 /// The pinned key, as text.
@@ -244,6 +261,7 @@ fn session_json(view: &SessionView) -> Value {
             "agent": record.relay.as_ref().and_then(|relay| relay.agent.as_deref()),
             "publicKey": record.relay.as_ref().and_then(|relay| relay.public_key.as_deref()),
             "queued": record.relay.as_ref().and_then(|relay| relay.queued),
+            "logFailure": log_failure(view),
         }),
     };
     json!({

@@ -22,7 +22,7 @@ use crate::wire::{Generation, SessionId, SessionIdError};
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
 
 /// Every key of a configuration.
-pub const CONFIG_KEYS: [&str; 29] = [
+pub const CONFIG_KEYS: [&str; 30] = [
     "$schema",
     "debugLog",
     "permissionReviewLog",
@@ -44,6 +44,7 @@ pub const CONFIG_KEYS: [&str; 29] = [
     "peerGeneration",
     "requireSeal",
     "requireAudit",
+    "reviewLogRotation",
     "requestMaxAgeMs",
     "inbox",
     "authorizers",
@@ -113,6 +114,8 @@ pub struct Config {
     pub require_seal: Switch,
     /// `requireAudit`: no decision without its line in the log. Off.
     pub require_audit: Switch,
+    /// `reviewLogRotation`: when the review log goes on in a new file.
+    pub review_log_rotation: LogRotation,
     /// `requestMaxAgeMs`: expiry of a request where nothing better is known. Fifteen minutes.
     pub request_max_age: Duration,
     /// `inbox`: how asks wait when nobody sits in front of them.
@@ -180,6 +183,7 @@ impl Default for Config {
             peer_generation: Generation::default(),
             require_seal: Switch::Off,
             require_audit: Switch::Off,
+            review_log_rotation: LogRotation::default(),
             request_max_age: Duration::from_mins(15),
             inbox: Inbox::default(),
             authorizers: BTreeMap::new(),
@@ -231,6 +235,27 @@ impl Default for Inbox {
         }
     }
 }
+
+/// When the review log goes on in a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogRotation {
+    /// `maxBytes`: before its file would be larger than this. 64 MiB; `None` for never.
+    pub max_bytes: Option<u64>,
+    /// `maxAgeDays`: when its first line is older than this. 30 days; `None` for never.
+    pub max_age: Option<Duration>,
+}
+
+impl Default for LogRotation {
+    fn default() -> Self {
+        Self {
+            max_bytes: Some(64 << 20),
+            max_age: Some(DAY * 30),
+        }
+    }
+}
+
+/// A day of 24 hours.
+pub(super) const DAY: Duration = Duration::from_hours(24);
 
 /// A program that takes part.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -29,7 +29,7 @@ mod session_rules;
 
 pub use config::{
     CONFIG_KEYS, Config, ConfigError, ConfigProblem, DEFAULT_SESSION, Family, Inbox, Limits,
-    MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
+    LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 pub use dialog_keys::DialogKeys;
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};

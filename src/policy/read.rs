@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::BASH_SURFACE;
 use super::config::{
-    CONFIG_KEYS, Config, ConfigError, ConfigProblem, Family, Inbox, Limits, MAX_CONFIG_BYTES,
-    Notice, Program, ShellTool, Switch,
+    CONFIG_KEYS, Config, ConfigError, ConfigProblem, DAY, Family, Inbox, Limits, LogRotation,
+    MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 use super::dialog_keys::{self, DialogKeys};
 use super::infrastructure;
@@ -30,6 +30,9 @@ use crate::wire::{Generation, SessionId};
 
 /// Greatest number that every reader of JSON keeps exactly.
 const MAX_WHOLE: u64 = (1 << 53) - 1;
+
+/// Least size from which on a log may be rotated: a file for each line is of no use to anybody.
+const LEAST_LOG_BYTES: u64 = 4096;
 
 impl Config {
     /// Reads the configuration `bytes` of the file that the caller calls `label`.
@@ -268,6 +271,7 @@ impl Reader<'_> {
             }
             "requireSeal" => config.require_seal = switch(node, key)?,
             "requireAudit" => config.require_audit = switch(node, key)?,
+            "reviewLogRotation" => config.review_log_rotation = log_rotation(node, key)?,
             "requestMaxAgeMs" => config.request_max_age = milliseconds(node, key)?,
             "inbox" => config.inbox = inbox(node, key)?,
             "authorizers" => config.authorizers = programs(node, key, "authorizer", 30_000)?,
@@ -669,6 +673,25 @@ fn inbox(node: &Node, what: &str) -> Read<Inbox> {
         }
     }
     Ok(inbox)
+}
+
+fn log_rotation(node: &Node, what: &str) -> Read<LogRotation> {
+    let mut rotation = LogRotation::default();
+    for member in object(node, what)? {
+        let (key, node) = (member.key.as_str(), &member.node);
+        let never = node.value == Value::Null;
+        match key {
+            "maxBytes" if never => rotation.max_bytes = None,
+            "maxBytes" => rotation.max_bytes = Some(whole(node, key, LEAST_LOG_BYTES)?),
+            "maxAgeDays" if never => rotation.max_age = None,
+            "maxAgeDays" => {
+                let days = u32::try_from(whole(node, key, 1)?).unwrap_or(u32::MAX);
+                rotation.max_age = Some(DAY * days);
+            }
+            _ => return unknown_key(member, Some(what), &["maxBytes", "maxAgeDays"]),
+        }
+    }
+    Ok(rotation)
 }
 
 fn limits(node: &Node, what: &str) -> Read<Limits> {

@@ -38,19 +38,26 @@ pub fn payload_facts(payload: &PromptPayload) -> Map<String, Value> {
     facts
 }
 
-/// What the call is, in the fields of the `permission_request.*` events: null where a field does not apply.
+/// What the call is, in the fields of the `permission_request.*` events: null where a field does not apply. The id of the tool
+/// call and its input do not travel with an ask.
 pub fn call_facts(payload: &PromptPayload) -> Map<String, Value> {
+    let tool = payload.request.tool_name.as_deref();
     let value = Some(payload.request.value.as_str()).filter(|value| !value.is_empty());
     let label = super::dialog::value_label(payload);
     let only = |wanted: &str| value.filter(|_| label == wanted);
+    // An ask without a usable payload has its one value here, and so has a tool that is not asked for by its name alone.
+    let target = only("target")
+        .or(only("value"))
+        .or(only("tool").filter(|value| Some(*value) != tool));
     let mut facts = Map::new();
     for (key, fact) in [
-        ("toolName", payload.request.tool_name.as_deref()),
+        ("toolCallId", None),
+        ("toolName", tool),
         ("skillName", only("skill")),
         ("path", only("path")),
         ("command", only("command")),
-        // An ask without a usable payload has its one value here.
-        ("target", only("target").or(only("value"))),
+        ("target", target),
+        ("toolInputPreview", None),
     ] {
         facts.insert(key.to_owned(), fact.into());
     }
@@ -101,7 +108,7 @@ mod tests {
         );
         assert_eq!(
             json(call_facts(&ask)),
-            r#"{"toolName":null,"skillName":null,"path":null,"command":"rm x","target":null}"#
+            r#"{"toolCallId":null,"toolName":null,"skillName":null,"path":null,"command":"rm x","target":null,"toolInputPreview":null}"#
         );
     }
 
@@ -125,11 +132,14 @@ mod tests {
             (PayloadKind::Mcp, "target"),
             (PayloadKind::Bash, "command"),
             (PayloadKind::Forwarded, "target"),
+            (PayloadKind::Tool, "target"),
         ] {
             ask.kind = kind;
             let facts = call_facts(&ask);
             let set: Vec<_> = facts.iter().filter(|(_, value)| !value.is_null()).collect();
             assert_eq!(set, [(&key.to_owned(), &Value::from("/x"))]);
         }
+        ask.request.tool_name = Some("/x".to_owned());
+        assert_eq!(call_facts(&ask)["target"], Value::Null);
     }
 }

@@ -59,6 +59,15 @@ pub enum PersonEvent {
         /// Who denied it.
         by: Answerer,
     },
+    /// An ask cannot be shown, by a fault of the program.
+    Unshowable {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what should have been shown.
+        digest: Digest,
+        /// What happened.
+        cause: String,
+    },
     /// The input has ended: nobody is there any more.
     Gone,
     /// The person wants the session to end.

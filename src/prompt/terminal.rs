@@ -38,8 +38,9 @@ use super::inbox::{Inbox, InboxSettings};
 use super::paint::{Colours, Frame, Painter};
 use super::{PersonEvent, PersonEvents, Prompter};
 use crate::clock::{self, Moment};
+use crate::process;
 use crate::serve::{Listing, Shown};
-use crate::wire::RequestId;
+use crate::wire::{Digest, RequestId};
 
 /// How long the end waits for the thread to take its frame away.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -212,6 +213,10 @@ fn restore_on_panic() {
     HOOKED.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
+            // What is caught ends nothing: the screen goes on, and the log says what happened.
+            if process::is_catching() {
+                return;
+            }
             restore();
             before(panic);
         }));
@@ -299,6 +304,8 @@ struct Player {
     painter: Painter,
     events: PersonEvents,
     stale: bool,
+    /// The ask that the app was told to show last, for as long as it was not told otherwise.
+    shown: Option<(RequestId, Digest)>,
 }
 
 impl Player {
@@ -308,7 +315,38 @@ impl Player {
             painter: Painter::new(colours),
             events,
             stale: true,
+            shown: None,
         }
+    }
+
+    /// Has the app do something. A fault of it that comes while an ask is shown is that ask's: it is taken off the screen and
+    /// answered, and the others are still asked: `None`. Any other fault ends this thread.
+    fn app<T>(&mut self, does: impl FnOnce(&mut dyn App) -> T) -> Option<T> {
+        let Some((id, digest)) = self.shown.clone() else {
+            return Some(does(self.app.as_mut()));
+        };
+        let app = &mut self.app;
+        let done = process::caught(|| {
+            #[cfg(debug_assertions)]
+            crate::spool::fault::strike("drawn", id.as_str());
+            does(app.as_mut())
+        });
+        let cause = match done {
+            Ok(done) => return Some(done),
+            Err(cause) => cause,
+        };
+        self.shown = None;
+        self.stale = true;
+        let taken = News::Withdraw {
+            id: id.clone(),
+            why: "it cannot be shown".to_owned(),
+        };
+        let _lines = self.app.news(taken, clock::now());
+        // The session may have ended meanwhile; then nobody needs to know.
+        let _sent = self
+            .events
+            .send(PersonEvent::Unshowable { id, digest, cause });
+        None
     }
 
     async fn play(mut self, mut news: UnboundedReceiver<News>) -> io::Result<()> {
@@ -353,7 +391,7 @@ impl Player {
                 biased;
                 told = news.recv() => {
                     let Some(told) = told else { return Ok(Left::Told) };
-                    let acts = self.app.news(told, clock::now());
+                    let acts = self.hear(told);
                     self.perform(acts)?;
                 }
                 ready = keys.readable() => {
@@ -379,6 +417,16 @@ impl Player {
         }
     }
 
+    fn hear(&mut self, told: News) -> Vec<Act> {
+        match &told {
+            News::Show(shown) => self.shown = Some((shown.request.id.clone(), shown.digest)),
+            News::Withdraw { id, .. } => drop(self.shown.take_if(|(shown, _)| shown == id)),
+            News::Notice(_) | News::Waiting(_) | News::List(_) => {}
+        }
+        self.app(|app| app.news(told, clock::now()))
+            .unwrap_or_default()
+    }
+
     fn read_keys(&mut self) -> io::Result<()> {
         while event::poll(Duration::ZERO)? {
             let input = match event::read()? {
@@ -392,8 +440,8 @@ impl Player {
                 }
                 event::Event::Key(_) | event::Event::Mouse(_) => continue,
             };
-            let acts = self.app.input(input, clock::now());
-            self.perform(acts)?;
+            let acts = self.app(|app| app.input(input, clock::now()));
+            self.perform(acts.unwrap_or_default())?;
         }
         Ok(())
     }
@@ -417,7 +465,10 @@ impl Player {
 
     fn show(&mut self) -> io::Result<()> {
         let size = size();
-        let frame = self.app.draw(size, clock::now());
+        let Some(frame) = self.app(|app| app.draw(size, clock::now())) else {
+            // It is drawn again, without what cannot be.
+            return Ok(());
+        };
         self.painter.paint(&frame, size);
         FULL.store(self.painter.is_full(), Ordering::SeqCst);
         write_all(&self.painter.take())?;

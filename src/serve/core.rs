@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Broadcasts;
-use super::event::{Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay};
+use super::event::{
+    Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, Shown,
+    UNRECORDED,
+};
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
-use crate::audit::{self, AuditError, Entry, ReviewLog};
+use crate::audit::{self, AuditError, Entry, ReviewLog, Unwritten};
 use crate::clock::{self, Moment};
 use crate::presentation::broadcast::Broadcast;
 use crate::process;
@@ -25,6 +28,26 @@ use crate::wire::{
     Decision, Digest, ForwardedPermissionRequest, ForwardedPermissionResponse, Heartbeat,
     HeartbeatRelay, Liveness, RequestId, ResponseRelay, SealKey, SessionId,
 };
+
+/// Where it is told what does not work, by a session that asks nobody.
+pub struct Notices(Box<dyn Fn(&str) + Send>);
+
+impl Notices {
+    /// Tells by calling `tell` with one line.
+    pub fn new(tell: impl Fn(&str) + Send + 'static) -> Self {
+        Self(Box::new(tell))
+    }
+
+    fn tell(&self, text: &str) {
+        (self.0)(text);
+    }
+}
+
+impl std::fmt::Debug for Notices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Notices").finish_non_exhaustive()
+    }
+}
 
 /// How long work goes on before other inputs get their turn.
 const SLICE: Duration = Duration::from_millis(5);
@@ -52,7 +75,11 @@ pub(super) struct Core {
     pub(super) lock: Option<ServingLock>,
     pub(super) state: State,
     pub(super) log: Arc<ReviewLog>,
+    /// Whether it was said that the log cannot be written.
     pub(super) log_failed: bool,
+    /// Asks whose decision had to be recorded and could not be: it must not be delivered any more.
+    pub(super) unrecorded: HashSet<RequestId>,
+    pub(super) notices: Option<Notices>,
     pub(super) woken: Arc<Woken>,
     pub(super) prompter: Option<Box<dyn Prompter>>,
     pub(super) broadcasts: Broadcasts,
@@ -145,6 +172,9 @@ impl Core {
             PersonEvent::Close(id) => self.dispatch(now, Event::CloseReview(id)),
             PersonEvent::Denied { id, digest, by } => {
                 self.dispatch_first(now, Event::Denied { id, digest, by });
+            }
+            PersonEvent::Unshowable { id, digest, cause } => {
+                self.dispatch_first(now, Event::Unshowable { id, digest, cause });
             }
             PersonEvent::Gone => self.dispatch(now, Event::PersonGone),
             PersonEvent::Leave => self.leave(),
@@ -310,6 +340,11 @@ impl Core {
     }
 
     pub(super) fn beat(&mut self, now: Moment) {
+        // Who asks in turn for this session writes to the same log.
+        if self.log_failed || self.log.failure().is_some() {
+            let caught_up = self.log.catch_up(clock::wall_ms());
+            self.note_log(caught_up);
+        }
         if !self.is_in_place() {
             // With its directory the lock file went: a record that claims it must not come back alone.
             self.keep_lock();
@@ -328,6 +363,7 @@ impl Core {
                 queued: u64::try_from(self.state.waiting()).ok(),
                 mode: Some(self.mode.to_owned()),
                 agent: Some(self.agent.clone()),
+                log_failure: self.log.failure(),
             }),
         };
         let Ok(bytes) = record.to_json() else { return };
@@ -407,11 +443,7 @@ impl Core {
                     self.dispatch(clock::now(), Event::Stuck(candidate));
                 }
             }
-            Effect::Show(shown) => {
-                if let Some(prompter) = &mut self.prompter {
-                    prompter.show(*shown);
-                }
-            }
+            Effect::Show(shown) => self.show(*shown),
             Effect::Withdraw { id, why } => {
                 if let Some(prompter) = &mut self.prompter {
                     prompter.withdraw(&id, &why);
@@ -427,6 +459,21 @@ impl Core {
             Effect::Annotate(annotate) => self.errands.push(Errand::Annotate(annotate)),
             Effect::CancelAnnotating(id) => self.errands.push(Errand::CancelAnnotating(id)),
             Effect::Finished => self.finished = true,
+        }
+    }
+
+    fn show(&mut self, shown: Shown) {
+        let Some(prompter) = &mut self.prompter else {
+            return;
+        };
+        let (id, digest) = (shown.request.id.clone(), shown.digest);
+        let done = process::caught(|| {
+            #[cfg(debug_assertions)]
+            crate::spool::fault::strike("shown", id.as_str());
+            prompter.show(shown);
+        });
+        if let Err(cause) = done {
+            self.dispatch_first(clock::now(), Event::Unshowable { id, digest, cause });
         }
     }
 
@@ -474,6 +521,9 @@ impl Core {
     fn answer(&mut self, answer: Answer) {
         let id = answer.id.clone();
         let delivery = self.deliver(answer);
+        if !matches!(delivery, Delivery::Failed(_)) {
+            self.unrecorded.remove(&id);
+        }
         self.dispatch(clock::now(), Event::Answered(id, delivery));
     }
 
@@ -483,7 +533,7 @@ impl Core {
                 RequesterLife::Gone if self.state.is_held(&answer.id) => {
                     return Delivery::RequesterGone;
                 }
-                RequesterLife::RequestGone => return Delivery::Unclaimed,
+                RequesterLife::RequestGone => return Delivery::Withdrawn,
                 RequesterLife::Gone | RequesterLife::Waiting | RequesterLife::Unknown => {}
             }
             match self.inbox.is_unchanged(&answer.id, answer.stamp) {
@@ -492,18 +542,16 @@ impl Core {
                 // Touched, or put there anew: what counts is whether the same bytes are asked.
                 Ok(Unchanged::Changed) => match self.stamp_of_same_bytes(&answer) {
                     Some(stamp) => answer.stamp = stamp,
-                    None => return Delivery::RequestChanged,
+                    None => return Delivery::Swapped,
                 },
-                Ok(Unchanged::Gone) => return Delivery::Unclaimed,
+                Ok(Unchanged::Gone) => return Delivery::Withdrawn,
             }
         }
-        let counts = self.record(&answer.entries) || !self.require_audit;
+        let counts = self.record_decision(&answer);
         #[cfg(debug_assertions)]
         crate::spool::fault::at("recorded");
         if !counts {
-            answer.decision = Decision::unavailable(
-                "the decision could not be recorded, and this session decides nothing unrecorded",
-            );
+            answer.decision = Decision::unavailable(UNRECORDED);
         }
         let response = self.response(&answer);
         let Ok(bytes) = response.to_sealed_json(&self.seal_key) else {
@@ -596,31 +644,72 @@ impl Core {
         let _listeners = self.broadcasts.send(told);
     }
 
-    /// Writes to the review log. Tells whether it worked; that it did not is said once.
+    /// Writes to the review log. Tells whether it worked; that it did not is said once, until it does.
     pub(super) fn record(&mut self, entries: &[Entry]) -> bool {
-        if entries.is_empty() {
-            return true;
+        let written = self
+            .log
+            .append_with(clock::wall_ms(), entries, self.unwritten());
+        entries.is_empty() || self.note_log(written)
+    }
+
+    /// Records a decision before it is published. Tells whether it counts: where it has to be recorded, only once it is, and
+    /// what a person decided only once that is on the disk, for they are not asked again.
+    fn record_decision(&mut self, answer: &Answer) -> bool {
+        // What is tried again was recorded the first time, or could not be.
+        if answer.entries.is_empty() {
+            return !self.unrecorded.contains(&answer.id);
         }
-        match self.log.append_all(clock::wall_ms(), entries) {
-            Ok(()) => true,
-            Err(error) => {
-                if !self.log_failed {
-                    self.log_failed = true;
-                    self.notice_log_failure(&error);
-                }
-                false
+        let recorded = match answer.care {
+            Care::Fast => self.record(&answer.entries),
+            Care::Person => {
+                let unwritten = self.unwritten();
+                let written = self
+                    .log
+                    .append_durably(clock::wall_ms(), &answer.entries, unwritten);
+                self.note_log(written)
             }
+        };
+        let counts = recorded || !self.require_audit;
+        if !counts {
+            self.unrecorded.insert(answer.id.clone());
+        }
+        counts
+    }
+
+    /// What was decided otherwise because it could not be recorded must not turn up in the log later as it was decided first.
+    fn unwritten(&self) -> Unwritten {
+        if self.require_audit {
+            Unwritten::Refused
+        } else {
+            Unwritten::Held
         }
     }
 
-    fn notice_log_failure(&mut self, error: &AuditError) {
-        let text = format!("the review log cannot be written: {}", describe(error));
+    fn note_log(&mut self, written: Result<(), AuditError>) -> bool {
+        let works = written.is_ok();
+        let text = match written {
+            Err(error) if !self.log_failed => {
+                let text = describe(&error);
+                format!(
+                    "the review log cannot be written: {text} ({})",
+                    error.hint()
+                )
+            }
+            Ok(()) if self.log_failed => "the review log is written again".to_owned(),
+            Ok(()) | Err(_) => return works,
+        };
+        self.log_failed = !works;
         self.notice(&text);
+        works
     }
 
+    /// Tells the person something that needs no answer; where nobody is asked, whoever runs the session.
     pub(super) fn notice(&mut self, text: &str) {
-        if let Some(prompter) = &mut self.prompter {
-            prompter.notice(&crate::presentation::text::visible(text));
+        let text = crate::presentation::text::visible(text);
+        match (&mut self.prompter, &self.notices) {
+            (Some(prompter), _) => prompter.notice(&text),
+            (None, Some(notices)) => notices.tell(&text),
+            (None, None) => {}
         }
     }
 }

@@ -49,6 +49,15 @@ pub enum Event {
         /// Who denied it.
         by: Answerer,
     },
+    /// Showing an ask with this digest failed.
+    Unshowable {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what should have been shown.
+        digest: Digest,
+        /// What happened.
+        cause: String,
+    },
     /// The person is gone: nobody can be asked here any more.
     PersonGone,
     /// The parent session answered an ask that was passed on to it with these bytes, or nobody did.
@@ -101,9 +110,13 @@ pub enum Delivery {
     Delivered,
     /// It could not be recorded, as this session demands, so a denial was published in its place.
     Unrecorded,
-    /// Nobody can take it.
+    /// Nobody waits for it any more; it was neither recorded nor published.
+    Withdrawn,
+    /// It was recorded, and nobody can take it.
     Unclaimed,
-    /// Another file has the request's name now.
+    /// Something else has the request's name now; it was neither recorded nor published.
+    Swapped,
+    /// It was recorded, and another file has the request's name now.
     RequestChanged,
     /// The requester ended before a person's decision could reach it.
     RequesterGone,
@@ -112,6 +125,10 @@ pub enum Delivery {
     /// It could not be written; it is tried again.
     Failed(String),
 }
+
+/// What is told in the place of a decision that has to be recorded and cannot be.
+pub(super) const UNRECORDED: &str =
+    "the decision could not be recorded, and this session decides nothing unrecorded";
 
 /// An output.
 #[derive(Debug)]

@@ -23,6 +23,7 @@ mod tests;
 mod wake;
 
 pub use annotate::{Annotator, AnnotatorChain, Annotators};
+pub use core::Notices;
 pub use event::{
     Annotate, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife,
     Relay, RelayOutcome, Shown,

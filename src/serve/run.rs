@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
-use super::core::{Core, Errand, Rest, warning};
+use super::core::{Core, Errand, Notices, Rest, warning};
 use super::event::{Event, FileClock, Relay, RelayOutcome};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
@@ -94,6 +94,8 @@ pub struct Settings {
     pub request_max_age: Duration,
     /// Whether a decision counts only once it is in the review log.
     pub require_audit: bool,
+    /// Where it is told what does not work, where no person is asked who could be told.
+    pub notices: Option<Notices>,
     /// Where it is told what is asked and how it ended; whoever listens subscribes before the session starts.
     pub broadcasts: Broadcasts,
 }
@@ -231,8 +233,10 @@ impl Server {
             heartbeat: HeartbeatFile::new(spool, &session)?,
             lock,
             state: State::new(setup, settings.policy, grants),
+            log_failed: log.failure().is_some(),
             log,
-            log_failed: false,
+            unrecorded: HashSet::new(),
+            notices: settings.notices,
             woken: Arc::clone(&woken),
             prompter,
             broadcasts: settings.broadcasts,

@@ -22,16 +22,19 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use self::annotations::Annotations;
 use super::event::{Care, Effect, Event, FileClock, ParentLife};
 use super::queue::Queue;
-use crate::audit::{Ending, Entry};
+use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
 use crate::policy::{self, Policy, SessionRules};
+use crate::presentation::review_line;
 use crate::spool::{Candidate, FileStamp};
 use crate::wire::{
     ApprovalGrant, Decision, DecisionSource, Digest, ForwardedPermissionRequest, GrantWidth,
-    RequestId, SessionId,
+    PromptPayload, RequestId, SessionId,
 };
 
 /// First wait after a failed write; it doubles up to [`RETRY_MOST`].
@@ -113,6 +116,8 @@ struct Pending {
     /// When its requester gives up, by its own word.
     gives_up_at: Option<Moment>,
     stage: Stage,
+    /// Whether it is recorded that it waits.
+    noted: bool,
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
@@ -153,6 +158,8 @@ struct Undelivered {
     granted: Vec<ApprovalGrant>,
     granted_width: GrantWidth,
     care: Care,
+    /// Whether it is recorded: then it is only to be delivered.
+    recorded: bool,
     retry_at: Option<Moment>,
     retry_after: Duration,
 }
@@ -291,6 +298,9 @@ impl State {
             Event::Review(id) => self.review(&id, &mut effects),
             Event::CloseReview(id) => self.close_review(&id, &mut effects),
             Event::Denied { id, digest, by } => self.deny_listed(&id, digest, by, &mut effects),
+            Event::Unshowable { id, digest, cause } => {
+                self.unshowable(&id, digest, &cause, &mut effects);
+            }
             Event::PersonGone => self.person_gone(&mut effects),
             Event::Relayed(id, digest, outcome) => {
                 self.relayed(now, &id, digest, outcome, &mut effects);
@@ -327,17 +337,74 @@ impl State {
             )
     }
 
-    /// Adds what every entry about a question tells.
-    fn prompt_entry(entry: Entry, request: &ForwardedPermissionRequest) -> Entry {
+    /// Adds what every entry about a question tells: who asks, and for what; no evidence.
+    fn question(
+        entry: Entry,
+        request: &ForwardedPermissionRequest,
+        payload: &PromptPayload,
+    ) -> Entry {
         entry
             .with("requestId", request.id.as_str())
             .with("source", request.source.unwrap_or_default().name())
             .with_opt("agentName", request.agent_name())
+            .with_facts(review_line::payload_facts(payload))
+            .with_facts(review_line::call_facts(payload))
+    }
+
+    /// Records, once, that an ask waits for somebody.
+    fn note_waiting(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        payload: &PromptPayload,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(ask) = self.asks.get_mut(&request.id)
+            && !std::mem::replace(&mut ask.noted, true)
+        {
+            effects.push(Effect::Log(
+                Self::question(Entry::new(audit::Event::Waiting), request, payload)
+                    .with("resolution", Value::Null)
+                    .with("denialReason", Value::Null),
+            ));
+        }
+    }
+
+    /// The entry of an ask that goes without an answer. What was decided and recorded already has its end: then it is said only
+    /// that nobody took the answer.
+    fn unanswered(&self, ending: Ending, id: &RequestId, reason: &str) -> Entry {
+        let ask = self.asks.get(id);
+        let recorded = ask.is_some_and(|ask| match &ask.stage {
+            Stage::Deciding(undelivered) => undelivered.recorded,
+            Stage::Queued
+            | Stage::Rereading
+            | Stage::AwaitingAnnotations
+            | Stage::Shown(_)
+            | Stage::Relayed(_) => false,
+        });
+        let entry = if recorded {
+            Entry::new(audit::Event::AnswerUnclaimed)
+        } else {
+            Entry::ending(
+                ending,
+                &DecisionSource::Unavailable {
+                    reason: reason.to_owned(),
+                },
+            )
+        };
+        entry
+            .with("requestId", id.as_str())
+            .with_known("requesterSessionId", ask.map(|ask| ask.requester.as_str()))
+            .with("targetSessionId", self.setup.session.as_str())
+            .with("reason", reason)
     }
 }
 
 /// Label under which the peer's entries name the spool.
 const SPOOL_LABEL: &str = "primary";
+/// What is recorded where nobody waits any more, and where something else is asked.
+const GONE: &str = "the process that asked has ended";
+const TAKEN_BACK: &str = "its requester has taken it back";
+const CHANGED: &str = "something else is asked under its id";
 /// What is told to whoever still waits when the session ends.
 const ENDED: &str = "the serving session ended before anybody answered";
 
@@ -346,23 +413,4 @@ enum Authority {
     Person,
     Parent,
     Nobody,
-}
-
-fn requester_gone(id: &RequestId, requester: &str) -> Entry {
-    unanswered(
-        Ending::RequesterGone,
-        id,
-        "the process that asked has ended",
-    )
-    .with("requesterSessionId", requester)
-}
-
-/// An ask ends, and nobody gets an answer: nobody has decided it either.
-fn unanswered(ending: Ending, id: &RequestId, reason: &str) -> Entry {
-    let nobody = DecisionSource::Unavailable {
-        reason: reason.to_owned(),
-    };
-    Entry::ending(ending, &nobody)
-        .with("requestId", id.as_str())
-        .with("reason", reason)
 }

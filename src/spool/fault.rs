@@ -1,4 +1,5 @@
-//! Ending this process on purpose at a named step, so that tests can look at what a crash leaves behind.
+//! Ending this process on purpose at a named step, so that tests can look at what a crash leaves behind; or failing at one, so
+//! that they can look at what a fault of the program costs.
 //!
 //! A debug build does so where it was told to; a release build has no such thing in it. Steps are named after the directory
 //! and what has just happened to a document there, such as `responses/renamed`; only names that readers look at count.
@@ -24,6 +25,14 @@ pub(crate) fn at(step: &str) {
     if STEP.get().is_some_and(|armed| armed == step) {
         std::process::abort();
     }
+}
+
+/// Fails if `step` of the ask with this id is the one.
+#[cfg(debug_assertions)]
+pub(crate) fn strike(step: &str, id: &str) {
+    let armed = STEP.get().and_then(|armed| armed.strip_prefix(step));
+    let struck = armed.is_some_and(|armed| armed.strip_prefix(':') == Some(id));
+    assert!(!struck, "struck while it is {step}");
 }
 
 /// Ends this process if what has happened to `name` in `directory` is the step.

@@ -203,14 +203,16 @@ pub(super) fn probe_file(file: &File) -> LockState {
     }
 }
 
-pub(super) enum Attempt {
+/// What one try to lock a file gave.
+pub(crate) enum Attempt {
     Locked,
     Busy,
     Unsupported,
     Failed(io::Error),
 }
 
-pub(super) fn lock_exclusive(file: &File) -> Attempt {
+/// Tries to lock a file, without waiting.
+pub(crate) fn lock_exclusive(file: &File) -> Attempt {
     match fs2::FileExt::try_lock_exclusive(file) {
         Ok(()) => Attempt::Locked,
         Err(error) if is_contended(&error) => Attempt::Busy,

@@ -38,6 +38,7 @@ pub use inbox::{
     AnswerOutcome, Candidate, Effort, Inbox, NameOnDisk, RequesterLife, Scan, Unchanged,
 };
 pub use inspect::{HeartbeatView, RequestView, SessionView};
+pub(crate) use lock::{Attempt, lock_exclusive};
 pub use lock::{LockOutcome, LockState, Owner, ServingLock};
 pub use operator::{OperatorFile, list_operator_files, path_spellings, read_operator_file};
 pub use outbox::{Consumed, Freshness, Held, Outbox, Submission, SubmitOutcome};

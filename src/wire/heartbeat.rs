@@ -34,6 +34,8 @@ pub struct HeartbeatRelay {
     pub mode: Option<String>,
     /// Agent name of the session; for inspection only.
     pub agent: Option<String>,
+    /// Why its review log cannot be written, while that is so; for inspection only.
+    pub log_failure: Option<String>,
 }
 
 impl Heartbeat {
@@ -68,6 +70,7 @@ impl Heartbeat {
             queued: relay.queued,
             mode: relay.mode.as_deref(),
             agent: relay.agent.as_deref(),
+            log_failure: relay.log_failure.as_deref(),
         });
         Ok(serde_json::to_vec(&Out {
             session_id: &self.session_id,
@@ -87,6 +90,7 @@ impl HeartbeatRelay {
             queued: fields.whole_number("queued"),
             mode: fields.text("mode"),
             agent: fields.text("agent"),
+            log_failure: fields.text("logFailure"),
         }
     }
 }
@@ -120,6 +124,8 @@ struct RelayOut<'a> {
     mode: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_failure: Option<&'a str>,
 }
 
 /// What a requester knows about the session it waits for, by its own observation.

@@ -264,10 +264,24 @@ impl ForwardedPermissionRequest {
     /// What the serving session shows of this request: the sent facts under the envelope's own requester, or the degraded
     /// form where no usable payload came.
     pub fn projection(&self) -> PromptPayload {
+        self.projected(PromptPayload::clone)
+    }
+
+    /// As [`Self::projection`], without the evidence and what models noted: what the ask is, however much comes with it.
+    pub fn core(&self) -> PromptPayload {
+        self.projected(|payload| PromptPayload {
+            kind: payload.kind,
+            request: payload.request.clone(),
+            evidence: Vec::new(),
+            annotations: Vec::new(),
+        })
+    }
+
+    fn projected(&self, take: impl FnOnce(&PromptPayload) -> PromptPayload) -> PromptPayload {
         let agent_name = self.agent_name().map(str::to_owned);
         let session_id = Some(self.requester_session_id.clone());
         match &self.payload {
-            Some(payload) => payload.clone().projected(agent_name, session_id),
+            Some(payload) => take(payload).projected(agent_name, session_id),
             None => PromptPayload::degraded(
                 Requester {
                     agent_name,

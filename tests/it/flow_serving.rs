@@ -395,6 +395,7 @@ fn a_prompter_that_ends_without_a_word_leaves_nobody_waiting() {
         forwarding_timeout: Duration::from_mins(10),
         request_max_age: Duration::from_mins(15),
         require_audit: false,
+        notices: None,
         broadcasts: Broadcasts::new(1),
         annotators: Annotators::default().chain(&[]),
     };

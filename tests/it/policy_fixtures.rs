@@ -279,6 +279,16 @@ fn rules(map: &PermissionMap) -> Vec<String> {
     lines
 }
 
+fn rotation(config: &Config) -> String {
+    let or_never = |number: Option<u64>| number.map_or("never".to_owned(), |n| n.to_string());
+    let rotation = config.review_log_rotation;
+    format!(
+        "{} {}",
+        or_never(rotation.max_bytes),
+        or_never(rotation.max_age.map(|age| age.as_secs()))
+    )
+}
+
 /// Every setting as one line or several, whatever its value.
 fn settings(config: &Config) -> Vec<String> {
     let expire = config
@@ -329,6 +339,7 @@ fn settings(config: &Config) -> Vec<String> {
         format!("peerGeneration = {generation}"),
         format!("requireSeal = {}", switch(config.require_seal)),
         format!("requireAudit = {}", switch(config.require_audit)),
+        format!("reviewLogRotation = {}", rotation(config)),
         format!("requestMaxAgeMs = {}", config.request_max_age.as_millis()),
         format!(
             "inbox = {} {expire} {}",

@@ -126,6 +126,9 @@ impl Document {
                         "agent": relay.agent,
                     });
                     project_process(&relay.process, &mut members);
+                    if let Some(failure) = &relay.log_failure {
+                        members["logFailure"] = json!(failure);
+                    }
                     members
                 }),
             }),

@@ -765,7 +765,9 @@ proptest! {
                     PersonEvent::Denied { .. } => {
                         prop_assert_eq!(pressed, Some((KeyCode::Char('d'), KeyModifiers::NONE)));
                     }
-                    PersonEvent::Gone | PersonEvent::Leave => prop_assert!(false),
+                    PersonEvent::Unshowable { .. } | PersonEvent::Gone | PersonEvent::Leave => {
+                        prop_assert!(false);
+                    }
                 }
             }
         }

@@ -21,7 +21,7 @@ use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy;
 use crate::presentation::select::Choice;
-use crate::presentation::{review_line, text};
+use crate::presentation::text;
 use crate::prompt::Answerer;
 use crate::serve::event::{Care, Effect};
 use crate::serve::listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
@@ -130,7 +130,7 @@ impl State {
                 self.setup.session
             ));
         }
-        let payload = request.projection();
+        let payload = request.core();
         let name = |name: &str| text::clip_utf16(name, MAX_NAME_UNITS).into_owned();
         let listed = ListedAsk {
             id: request.id.clone(),
@@ -154,10 +154,7 @@ impl State {
                 given_back: false,
             },
         );
-        effects.push(Effect::Log(
-            Self::prompt_entry(Entry::new(Event::Waiting), request)
-                .with_facts(review_line::payload_facts(&payload)),
-        ));
+        self.note_waiting(request, &payload, effects);
         None
     }
 
@@ -289,9 +286,7 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         self.end_opening(&request.id, "it was denied from the list", effects);
-        let decision = by.decision(Choice::Deny);
-        let entry = Self::choice_entry(request, &decision);
-        self.decide(request, decision, vec![entry], Care::Person, effects);
+        self.decide(request, by.decision(Choice::Deny), Care::Person, effects);
     }
 
     /// Answers an ask that has waited as long as one may.

@@ -3,12 +3,15 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::annotations::{Annotations, Urgency};
 use super::inbox::Fate;
-use super::{ENDED, Look, Pending, SPOOL_LABEL, Stage, State, requester_gone, unanswered};
+use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
+use crate::process;
 use crate::serve::event::{Care, Effect};
 use crate::serve::listing::Outcome;
 use crate::spool::{Candidate, FileRead, FileStamp, Refusal, RequesterLife};
@@ -106,7 +109,15 @@ impl State {
             FileRead::Content { bytes, stamp } => (bytes, stamp),
         };
         let digest = Digest::of(&bytes);
-        let request = match ForwardedPermissionRequest::from_json(&bytes) {
+        let read = process::caught(|| ForwardedPermissionRequest::from_json(&bytes));
+        let read = match read {
+            Ok(read) => read,
+            Err(cause) => {
+                let why = format!("reading it failed: {cause}");
+                return self.set_aside(candidate, Some(digest), &why, effects);
+            }
+        };
+        let request = match read {
             Ok(request) => request,
             // A writer that does not rename may not be done yet.
             Err(unusable @ Unusable::Malformed(Malformed::Syntax(_) | Malformed::Empty)) => {
@@ -164,11 +175,11 @@ impl State {
         let relay = request.relay.as_ref();
         let held = relay.is_some_and(|relay| relay.held);
         if held && life == RequesterLife::Gone {
+            let entry = self.unanswered(Ending::RequesterGone, &request.id, GONE);
+            effects.push(Effect::Log(
+                entry.with("requesterSessionId", request.requester_session_id.as_str()),
+            ));
             self.forget(&request.id, Outcome::Cancelled, effects);
-            effects.push(Effect::Log(requester_gone(
-                &request.id,
-                &request.requester_session_id,
-            )));
             effects.push(Effect::Remove(request.id));
             return;
         }
@@ -180,12 +191,13 @@ impl State {
         });
         let age = self.files.age(now, stamp);
         if age > limit {
-            self.forget(&request.id, Outcome::Expired, effects);
+            let entry = self.unanswered(Ending::RequestExpired, &request.id, EXPIRED);
             effects.push(Effect::Log(
-                unanswered(Ending::RequestExpired, &request.id, EXPIRED)
+                entry
                     .with("requesterSessionId", request.requester_session_id.as_str())
                     .with("ageMs", u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             ));
+            self.forget(&request.id, Outcome::Expired, effects);
             let reason = format!("it expired: {}s old", age.as_secs());
             effects.push(Effect::SetAside {
                 candidate,
@@ -208,6 +220,8 @@ impl State {
             }
             // Other bytes under a known id: what was waiting is not what is asked.
             Some(_) => {
+                let entry = self.unanswered(Ending::RequestChanged, &id, CHANGED);
+                effects.push(Effect::Log(entry));
                 self.forget(&id, Outcome::Cancelled, effects);
                 Look::First
             }
@@ -224,6 +238,7 @@ impl State {
                     expires_at: now.after(limit.saturating_sub(age)),
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
                     stage: Stage::Queued,
+                    noted: false,
                     annotations: Annotations::Unasked,
                     unannotated: false,
                 },
@@ -249,8 +264,21 @@ impl State {
             text,
             payload: request.payload.as_ref(),
         };
-        let judgement = self.policy.judge(&question, &self.grants);
         let id = request.id.clone();
+        let judged = process::caught(|| {
+            #[cfg(debug_assertions)]
+            crate::spool::fault::strike("judged", id.as_str());
+            self.policy.judge(&question, &self.grants)
+        });
+        let judgement = match judged {
+            Ok(judgement) => judgement,
+            Err(cause) => {
+                self.end_opening(&id, "it cannot be judged", effects);
+                self.queue.remove(&request.requester_session_id, &id);
+                let decision = Decision::gate_error(format!("judging it failed: {cause}"));
+                return self.decide(&request, decision, Care::Fast, effects);
+            }
+        };
         let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
         if let Some(Fate::Denied(by)) = fate {
             return self.deny_unopened(&request, by, effects);
@@ -335,7 +363,9 @@ impl State {
                     .with("source", SPOOL_LABEL)
                     .with("targetSessionId", self.setup.session.as_str())
                     .with("resolution", decision.state.name())
-                    .with_opt("denialReason", decision.denial_reason.clone()),
+                    .with_opt("denialReason", decision.denial_reason.clone())
+                    // Nothing that could be read was decided.
+                    .with("requestDigest", Value::Null),
             ));
             decision
         });

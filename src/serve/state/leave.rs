@@ -1,7 +1,7 @@
 //! How an ask goes without being settled, what time does to it, and how the session ends.
 
 use super::intake::EXPIRED;
-use super::{ENDED, Stage, State, requester_gone, unanswered};
+use super::{ENDED, GONE, Stage, State, TAKEN_BACK};
 use crate::audit::Ending;
 use crate::clock::Moment;
 use crate::serve::event::{Answer, Effect};
@@ -18,8 +18,9 @@ impl State {
             RequesterLife::Waiting | RequesterLife::Unknown => {}
             RequesterLife::RequestGone => self.withdrawn(id, effects),
             RequesterLife::Gone => {
-                if let Some(ask) = self.asks.get(id).filter(|ask| ask.held) {
-                    effects.push(Effect::Log(requester_gone(id, &ask.requester)));
+                if self.is_held(id) {
+                    let entry = self.unanswered(Ending::RequesterGone, id, GONE);
+                    effects.push(Effect::Log(entry));
                     effects.push(Effect::Remove(id.clone()));
                     self.take_off(id, "its requester is gone", Outcome::Cancelled, effects);
                 }
@@ -30,9 +31,9 @@ impl State {
     /// The request is not there any more: its requester took it back.
     pub(super) fn withdrawn(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
         if self.asks.contains_key(id) {
-            let why = "its requester has taken it back";
-            effects.push(Effect::Log(unanswered(Ending::RequestWithdrawn, id, why)));
-            self.take_off(id, why, Outcome::Cancelled, effects);
+            let entry = self.unanswered(Ending::RequestWithdrawn, id, TAKEN_BACK);
+            effects.push(Effect::Log(entry));
+            self.take_off(id, TAKEN_BACK, Outcome::Cancelled, effects);
         }
     }
 
@@ -116,11 +117,8 @@ impl State {
             }
         }
         for id in expired {
-            effects.push(Effect::Log(unanswered(
-                Ending::RequestExpired,
-                &id,
-                EXPIRED,
-            )));
+            let entry = self.unanswered(Ending::RequestExpired, &id, EXPIRED);
+            effects.push(Effect::Log(entry));
             self.take_off(&id, "it has expired", Outcome::Expired, effects);
             effects.push(Effect::SetAside {
                 candidate: Candidate::of(&id),

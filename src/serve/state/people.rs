@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use super::{Authority, Person, Stage, State};
-use crate::audit::{Ending, Entry, Event};
+use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy::Judgement;
 use crate::presentation::broadcast::Broadcast;
-use crate::presentation::review_line;
 use crate::presentation::select::Choice;
 use crate::prompt::Answerer;
 use crate::serve::event::{Care, Effect, ParentLife, Relay, RelayOutcome, Shown};
 use crate::spool::Candidate;
 use crate::wire::{
-    Decision, Digest, ForwardedPermissionRequest, GrantWidth, MAX_HOPS, RequestId, SessionId, trim,
+    Decision, Digest, ForwardedPermissionRequest, MAX_HOPS, RequestId, SessionId, trim,
 };
 
 /// How much sooner than its child a relaying session gives up, so that its answer still counts.
@@ -48,6 +47,7 @@ impl State {
                 }
                 // Whoever asks a person is who has it annotated.
                 self.cancel_annotating(id, effects);
+                self.note_waiting(&request, &request.core(), effects);
                 let Some(ask) = self.asks.get(id) else { return };
                 let left = ask.gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
                     at.since(now).saturating_sub(RELAY_MARGIN)
@@ -117,14 +117,10 @@ impl State {
             request: request.clone(),
         };
         ask.stage = Stage::Shown(Box::new(request));
-        if self.inbox.is_none() {
-            let facts = review_line::payload_facts(&shown.request.projection());
-            effects.push(Effect::Log(
-                Self::prompt_entry(Entry::new(Event::Waiting), &shown.request).with_facts(facts),
-            ));
-        }
+        let payload = shown.payload();
+        self.note_waiting(&shown.request, &payload, effects);
         // An inbox may open the same ask more than once; each time it is before a person.
-        let told = Broadcast::ui_prompt(&shown.request, &shown.payload());
+        let told = Broadcast::ui_prompt(&shown.request, &payload);
         effects.push(Effect::Show(Box::new(shown)));
         effects.push(Effect::Broadcast(told));
         self.on_screen = Some(id);
@@ -167,26 +163,32 @@ impl State {
         let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
             return;
         };
-        let decision = by.decision(choice);
-        let entry = Self::choice_entry(&request, &decision);
-        self.decide(&request, decision, vec![entry], Care::Person, effects);
+        self.decide(&request, by.decision(choice), Care::Person, effects);
     }
 
-    /// What is recorded of a person's decision.
-    pub(super) fn choice_entry(request: &ForwardedPermissionRequest, decision: &Decision) -> Entry {
-        let ending = if decision.is_approved() {
-            Ending::RequestApproved
-        } else {
-            Ending::RequestDenied
+    /// An ask that cannot be shown is answered: another attempt would fail as well.
+    pub(super) fn unshowable(
+        &mut self,
+        id: &RequestId,
+        digest: Digest,
+        cause: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
         };
-        let entry = Entry::ending(ending, &decision.decided_by);
-        let mut entry = Self::prompt_entry(entry, request)
-            .with("resolution", decision.state.name())
-            .with_opt("denialReason", decision.denial_reason.clone());
-        if decision.width == GrantWidth::Family {
-            entry = entry.with("sessionGrantWidth", "family");
+        if ask.digest != digest || !matches!(ask.stage, Stage::Shown(_)) {
+            return;
         }
-        entry
+        let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
+            return;
+        };
+        effects.push(Effect::Withdraw {
+            id: id.clone(),
+            why: "it cannot be shown".to_owned(),
+        });
+        let decision = Decision::gate_error(format!("showing it failed: {cause}"));
+        self.decide(&request, decision, Care::Fast, effects);
     }
 
     pub(super) fn relayed(
@@ -213,7 +215,7 @@ impl State {
                 self.note_given_back(id);
             }
             RelayOutcome::Nobody(decision) | RelayOutcome::Answered(decision) => {
-                self.decide(&request, decision, Vec::new(), Care::Fast, effects);
+                self.decide(&request, decision, Care::Fast, effects);
             }
         }
     }

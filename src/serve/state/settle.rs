@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use super::{RETRY_FIRST, SPOOL_LABEL, Stage, State, Undelivered, unanswered};
+use super::{CHANGED, RETRY_FIRST, SPOOL_LABEL, Stage, State, TAKEN_BACK, Undelivered};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::presentation::broadcast::Broadcast;
-use crate::serve::event::{Answer, Care, Delivery, Effect};
+use crate::serve::event::{Answer, Care, Delivery, Effect, UNRECORDED};
 use crate::serve::listing::Outcome;
 use crate::spool::{Candidate, RequesterLife};
 use crate::wire::{
-    ApprovalGrant, Decision, DecisionState, ForwardedPermissionRequest, GrantWidth, RequestId,
+    ApprovalGrant, Decision, DecisionSource, DecisionState, ForwardedPermissionRequest, GrantWidth,
+    RequestId,
 };
 
 const RETRY_MOST: Duration = Duration::from_secs(1);
@@ -22,13 +23,7 @@ impl State {
         reason: &str,
         effects: &mut Vec<Effect>,
     ) {
-        self.decide(
-            request,
-            Decision::unavailable(reason),
-            Vec::new(),
-            Care::Fast,
-            effects,
-        );
+        self.decide(request, Decision::unavailable(reason), Care::Fast, effects);
     }
 
     pub(super) fn decide_unpassable(
@@ -38,7 +33,7 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         let decision = Decision::gate_error(format!("the ask cannot be passed on: {reason}"));
-        self.decide(request, decision, Vec::new(), Care::Fast, effects);
+        self.decide(request, decision, Care::Fast, effects);
     }
 
     /// Settles an ask that no rule decides, and tells so to whoever listens.
@@ -46,15 +41,39 @@ impl State {
         &mut self,
         request: &ForwardedPermissionRequest,
         decision: Decision,
-        entries: Vec<Entry>,
         care: Care,
         effects: &mut Vec<Effect>,
     ) {
-        if self.asks.contains_key(&request.id) {
-            let told = Broadcast::decision(request, &decision);
-            effects.push(Effect::Broadcast(told));
+        if !self.asks.contains_key(&request.id) {
+            return;
         }
-        self.settle(request, decision, entries, care, effects);
+        let told = Broadcast::decision(request, &decision);
+        effects.push(Effect::Broadcast(told));
+        let entry = Self::decision_entry(request, &decision);
+        self.settle(request, decision, vec![entry], care, effects);
+    }
+
+    /// What is recorded of a decision that no rule made, with the scope that was chosen.
+    fn decision_entry(request: &ForwardedPermissionRequest, decision: &Decision) -> Entry {
+        let ending = if decision.is_approved() {
+            Ending::RequestApproved
+        } else {
+            Ending::RequestDenied
+        };
+        let nobody = matches!(
+            decision.decided_by.effective(),
+            DecisionSource::Unavailable { .. }
+        );
+        let resolution = if nobody {
+            decision.resolution()
+        } else {
+            decision.state.name()
+        };
+        let entry = Entry::ending(ending, &decision.decided_by);
+        Self::question(entry, request, &request.core())
+            .with("resolution", resolution)
+            .with_opt("denialReason", decision.denial_reason.clone())
+            .with_known("sessionGrantWidth", family(decision.width))
     }
 
     /// Settles an ask: translates the scope of a grant, records, and has the answer delivered.
@@ -70,6 +89,7 @@ impl State {
         if !self.asks.contains_key(id) {
             return;
         }
+        let digest = self.asks.get(id).map(|ask| ask.digest.to_string());
         let granted_width = decision.width;
         let (decision, granted) = self.translate_scope(request, decision, &mut entries);
         let ending = if decision.is_approved() {
@@ -89,7 +109,9 @@ impl State {
                     format!("{}/{}", self.setup.responses_path, id.file_name()),
                 )
                 .with("resolution", decision.state.name())
-                .with_opt("denialReason", decision.denial_reason.clone()),
+                .with_opt("denialReason", decision.denial_reason.clone())
+                .with_opt("requestDigest", digest)
+                .with_known("sessionGrantWidth", family(decision.width)),
         );
         self.note_ending(id, &decision);
         self.leave_screen(id);
@@ -108,6 +130,7 @@ impl State {
                 granted,
                 granted_width,
                 care,
+                recorded: false,
                 retry_at: None,
                 retry_after: RETRY_FIRST,
             }));
@@ -129,7 +152,8 @@ impl State {
             let grants = serde_json::to_value(&request.grants).unwrap_or_default();
             entries.push(
                 self.details(Entry::new(Event::SessionRecorded), request)
-                    .with("grants", grants),
+                    .with("grants", grants)
+                    .with_known("sessionGrantWidth", family(decision.width)),
             );
         }
         decision.state = DecisionState::Approved;
@@ -172,27 +196,41 @@ impl State {
                 self.resolve_as_decided(id, effects);
             }
             Delivery::Unrecorded => {
+                // What was said in the place of the decision. The log may take it by now.
+                let decision = Decision::unavailable(UNRECORDED);
+                let entry = Entry::ending(Ending::Denied, &decision.decided_by)
+                    .with("requestId", id.as_str())
+                    .with("source", SPOOL_LABEL)
+                    .with("targetSessionId", self.setup.session.as_str())
+                    .with("resolution", decision.state.name())
+                    .with_opt("denialReason", decision.denial_reason);
+                effects.push(Effect::Log(entry));
                 self.asks.remove(id);
                 self.resolve(id, Outcome::Error, effects);
             }
             Delivery::AlreadyAnswered => {
                 self.asks.remove(id);
+                effects.push(Effect::Log(
+                    Entry::new(Event::AnsweredBefore).with("requestId", id.as_str()),
+                ));
                 effects.push(Effect::Remove(id.clone()));
                 self.resolve(id, Outcome::Error, effects);
             }
+            Delivery::Withdrawn => {
+                self.unclaimed(Ending::RequestWithdrawn, id, TAKEN_BACK, effects);
+            }
             Delivery::Unclaimed => {
-                self.asks.remove(id);
-                effects.push(Effect::Log(
-                    Entry::new(Event::AnswerUnclaimed).with("requestId", id.as_str()),
-                ));
-                self.resolve(id, Outcome::Cancelled, effects);
+                self.note_recorded(id);
+                self.unclaimed(Ending::RequestWithdrawn, id, TAKEN_BACK, effects);
             }
             Delivery::RequesterGone => self.life(id, RequesterLife::Gone, effects),
+            Delivery::Swapped => {
+                self.unclaimed(Ending::RequestChanged, id, CHANGED, effects);
+                self.look_at(Candidate::of(id), effects);
+            }
             Delivery::RequestChanged => {
-                self.asks.remove(id);
-                let reason = "something else is asked under its id";
-                effects.push(Effect::Log(unanswered(Ending::RequestChanged, id, reason)));
-                self.resolve(id, Outcome::Cancelled, effects);
+                self.note_recorded(id);
+                self.unclaimed(Ending::RequestChanged, id, CHANGED, effects);
                 self.look_at(Candidate::of(id), effects);
             }
             Delivery::Failed(cause) => {
@@ -213,14 +251,46 @@ impl State {
                             .with("error", cause),
                     ));
                 }
+                undelivered.recorded = true;
                 undelivered.retry_at = Some(now.after(undelivered.retry_after));
                 undelivered.retry_after = (undelivered.retry_after * 2).min(RETRY_MOST);
                 if self.shutting_down {
                     // It has been tried; the requester sees that nobody serves it any more.
+                    let reason = "the session ended before the answer could be written";
+                    let entry = self.unanswered(Ending::Denied, id, reason);
+                    effects.push(Effect::Log(entry));
                     self.asks.remove(id);
                     self.resolve(id, Outcome::Error, effects);
                 }
             }
         }
     }
+
+    /// Nobody takes the answer.
+    fn unclaimed(
+        &mut self,
+        ending: Ending,
+        id: &RequestId,
+        reason: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        let entry = self.unanswered(ending, id, reason);
+        effects.push(Effect::Log(entry));
+        self.asks.remove(id);
+        self.resolve(id, Outcome::Cancelled, effects);
+    }
+
+    /// The decision is in the log, whatever becomes of the answer.
+    fn note_recorded(&mut self, id: &RequestId) {
+        if let Some(ask) = self.asks.get_mut(id)
+            && let Stage::Deciding(undelivered) = &mut ask.stage
+        {
+            undelivered.recorded = true;
+        }
+    }
+}
+
+/// The width of a grant, where there is something to say about it.
+fn family(width: GrantWidth) -> Option<&'static str> {
+    (width == GrantWidth::Family).then_some("family")
 }

@@ -52,9 +52,23 @@ pub(crate) struct TestSpool {
 
 impl TestSpool {
     pub(crate) fn new() -> Self {
+        Self::below_directory(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    /// One that lies in memory where this machine has such a place, for more files than a disk likes.
+    pub(crate) fn in_memory() -> Self {
+        let memory = Path::new("/dev/shm");
+        if memory.is_dir() {
+            Self::below_directory(memory)
+        } else {
+            Self::new()
+        }
+    }
+
+    fn below_directory(directory: &Path) -> Self {
         let place = tempfile::Builder::new()
             .prefix("it-")
-            .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+            .tempdir_in(directory)
             .unwrap();
         for directory in ["home", "tmp", "work"] {
             fs::create_dir(place.path().join(directory)).unwrap();

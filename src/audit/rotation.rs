@@ -1,0 +1,100 @@
+//! How a log goes on in a new file: the old one is renamed away, and the chain goes on from its last line.
+//!
+//! Both is done under the lock. A crash in between leaves no current file, or an empty one; whoever writes next sees by that
+//! that the chain goes on from the file that was rotated away last.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+
+use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::chain::{self, Link, Tail};
+use super::{AuditError, describe, family, line, place};
+
+/// The file that was rotated away last, and how the chain goes on from it.
+pub(super) struct Previous {
+    /// Its name.
+    pub(super) name: String,
+    /// Hash of its last line.
+    pub(super) hash: Link,
+    /// Why it does not go on from there.
+    pub(super) unreadable: Option<String>,
+}
+
+impl Previous {
+    /// The one of the log at `path`, if any was ever rotated away.
+    pub(super) fn of(path: &Path) -> Result<Option<Self>, AuditError> {
+        let newest = family::newest(path).map_err(|source| AuditError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let Some(newest) = newest else {
+            return Ok(None);
+        };
+        let file = match place::open_checked(&newest.path, OFlags::RDONLY) {
+            Ok(file) => file,
+            // Somebody put it there, or took it from us. The log goes on, and says so.
+            Err(error) if error.is_lasting() => {
+                return Ok(Some(Self {
+                    name: newest.name(),
+                    hash: None,
+                    unreadable: Some(describe(&error)),
+                }));
+            }
+            Err(error) => return Err(error),
+        };
+        let tail = file
+            .metadata()
+            .and_then(|facts| chain::tail(&file, facts.len()))
+            .map_err(|source| AuditError::Read {
+                path: newest.path.clone(),
+                source,
+            })?;
+        Ok(Some(Self {
+            name: newest.name(),
+            hash: match tail {
+                Tail::Nothing => None,
+                Tail::Line { hash, .. } | Tail::Torn { hash, .. } => Some(hash),
+            },
+            unreadable: None,
+        }))
+    }
+}
+
+/// Whether the file lies beside the log under the name of one that was rotated away.
+pub(super) fn is_kept(path: &Path, file: &File) -> io::Result<bool> {
+    let facts = file.metadata()?;
+    let rotated = family::list(path)?;
+    // It went away a moment ago: it is one of the last.
+    Ok(rotated.iter().rev().any(|rotated| {
+        rustix::fs::lstat(&rotated.path)
+            .is_ok_and(|there| (there.st_dev, there.st_ino) == (facts.dev(), facts.ino()))
+    }))
+}
+
+/// Renames the log to the next free name of its family.
+pub(super) fn rotate(path: &Path) -> io::Result<()> {
+    let to = family::next(path)?.path;
+    match rustix::fs::renameat_with(CWD, path, CWD, &to, RenameFlags::NOREPLACE) {
+        // A file system that cannot promise it. All writers are kept out by the lock.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match rustix::fs::lstat(&to) {
+            Err(Errno::NOENT) => rustix::fs::rename(path, &to)?,
+            Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
+            Err(error) => return Err(error.into()),
+        },
+        other => other?,
+    }
+    #[cfg(debug_assertions)]
+    crate::spool::fault::at("log/renamed");
+    Ok(())
+}
+
+/// The time of the first line of a log.
+pub(super) fn first_time(file: &File) -> io::Result<Option<i64>> {
+    let mut start = [0; 64];
+    let read = file.read_at(&mut start, 0)?;
+    Ok(line::time_of(start.get(..read).unwrap_or_default()))
+}

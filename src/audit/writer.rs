@@ -1,0 +1,617 @@
+//! The writer of one log: takes the lock, finds out how the file ends, and appends whole lines to it with one write.
+//!
+//! ```text
+//! bodies ─▶ lock ─▶ does the path lead here? ─▶ how does it end? ─▶ rotate? ─▶ seal, one write ─▶ unlock
+//!                    └ no: open again            └ changed? torn?
+//! ```
+//!
+//! All processes that write a log go this way, so that what one of them does under the lock, the others find done. A step that a
+//! crash prevents is made up for by whoever comes next: a piece of a line is ended and recorded, a file that was renamed away
+//! gets a successor.
+//!
+//! It does not know what a record means, and reads nothing of the log but its end and the time of its first line.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use blake3::Hash;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::chain::{self, Lines, Tail};
+use super::held::{Failure, Held, Unwritten};
+use super::lock::{self, Taking};
+use super::log::Options;
+use super::rotation::{self, Previous};
+use super::{AuditError, Entry, Event, line, place};
+
+/// How often a log is opened again within one append: each time somebody else has rotated it meanwhile.
+const OPENINGS: usize = 64;
+
+/// After how long a rotation that failed is tried again, in milliseconds of the log's own times.
+const ROTATE_AGAIN_MS: i64 = 60_000;
+
+/// Room for what the chain adds to a line.
+const LINK_BYTES: usize = 80;
+
+/// Writes one log.
+#[derive(Debug)]
+pub(super) struct Writer {
+    path: PathBuf,
+    options: Options,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    open: Option<Open>,
+    /// Whether the lock is worth waiting for.
+    patient: bool,
+    /// What became of a line that we know of, until that is recorded.
+    changed: Option<Changed>,
+    held: Held,
+    failure: Option<Failure>,
+    /// When a rotation failed last, and why; with what is not recorded yet.
+    unrotated: Option<Unrotated>,
+    /// Time of the last records.
+    at_ms: i64,
+}
+
+/// The file that is open.
+#[derive(Debug)]
+struct Open {
+    log: Arc<LogFile>,
+    /// The last line that we saw, where it stood.
+    known: Option<Known>,
+    /// The time of its first line, once it was looked for; where that tells none, it is never old.
+    first_at_ms: Option<i64>,
+}
+
+#[derive(Debug)]
+struct LogFile {
+    file: File,
+    /// Whether the entry in its directory is known to be on the disk.
+    placed: AtomicBool,
+}
+
+/// A line: its bytes are those from `start` to `end`, and a newline follows.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    start: u64,
+    end: u64,
+    hash: Hash,
+}
+
+/// A line that we knew is not where it was.
+#[derive(Debug)]
+struct Changed {
+    known: Known,
+    how: &'static str,
+}
+
+#[derive(Debug)]
+struct Unrotated {
+    at_ms: i64,
+    text: String,
+    is_recorded: bool,
+}
+
+/// Where lines were written.
+struct Written {
+    log: Arc<LogFile>,
+    start: u64,
+    end: u64,
+}
+
+impl Writer {
+    /// A writer of the log at `path`, which is opened now.
+    pub(super) fn open(path: &Path, options: Options) -> Result<Self, AuditError> {
+        let open = Open::new(place::open_to_append(path)?);
+        Ok(Self::with(path, options, Some(open), None))
+    }
+
+    /// A writer of a log that could not be opened at `at_ms`: each append tries again.
+    pub(super) fn unopened(path: &Path, options: Options, at_ms: i64, why: &AuditError) -> Self {
+        Self::with(path, options, None, Some(Failure::of(at_ms, why)))
+    }
+
+    fn with(path: &Path, options: Options, open: Option<Open>, failure: Option<Failure>) -> Self {
+        Self {
+            path: path.to_owned(),
+            options,
+            state: Mutex::new(State {
+                open,
+                patient: true,
+                changed: None,
+                held: Held::default(),
+                at_ms: failure.as_ref().map_or(0, |failure| failure.since_ms),
+                failure,
+                unrotated: None,
+            }),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why the last records could not be written.
+    pub(super) fn failure(&self) -> Option<String> {
+        let state = self.state();
+        state.failure.as_ref().map(|failure| failure.text.clone())
+    }
+
+    /// Appends records next to each other.
+    pub(super) fn append(
+        &self,
+        at_ms: i64,
+        entries: &[Entry],
+        unwritten: Unwritten,
+    ) -> Result<(), AuditError> {
+        self.put(at_ms, entries, unwritten).map(|_written| ())
+    }
+
+    /// Appends records, and returns when they are on the disk.
+    pub(super) fn append_durably(
+        &self,
+        at_ms: i64,
+        entries: &[Entry],
+        unwritten: Unwritten,
+    ) -> Result<(), AuditError> {
+        let written = self.put(at_ms, entries, unwritten)?;
+        let Err(source) = written.log.sync(&self.path) else {
+            return Ok(());
+        };
+        let error = AuditError::Sync {
+            path: self.path.clone(),
+            source,
+        };
+        let mut state = self.state();
+        state.fail(at_ms, &error);
+        if unwritten == Unwritten::Refused {
+            state.take_back(&self.path, &written);
+        }
+        Err(error)
+    }
+
+    /// Tries again what failed: writes what is held.
+    pub(super) fn catch_up(&self, at_ms: i64) -> Result<(), AuditError> {
+        let mut state = self.state();
+        if state.failure.is_none() {
+            return Ok(());
+        }
+        state.write(self, at_ms, &[]).map(|_written| ())
+    }
+
+    fn put(
+        &self,
+        at_ms: i64,
+        entries: &[Entry],
+        unwritten: Unwritten,
+    ) -> Result<Written, AuditError> {
+        let bodies = entries
+            .iter()
+            .map(|entry| self.body(at_ms, entry))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut state = self.state();
+        state.at_ms = at_ms;
+        let written = state.write(self, at_ms, &bodies);
+        if let Err(error) = &written {
+            state.fail(at_ms, error);
+            if unwritten == Unwritten::Held {
+                state.held.add(bodies);
+            }
+        }
+        written
+    }
+
+    fn body(&self, at_ms: i64, entry: &Entry) -> Result<Vec<u8>, AuditError> {
+        line::body(at_ms, entry, self.options.field_max_width)
+            .map_err(|error| self.unwritable(error.into()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unwritable(&self, source: io::Error) -> AuditError {
+        AuditError::Write {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    fn unreadable(&self, source: io::Error) -> AuditError {
+        AuditError::Read {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// Whether the file has grown or aged so much that these bytes go into a new one.
+    fn is_due(&self, open: &mut Open, length: u64, more: usize, at_ms: i64) -> io::Result<bool> {
+        let (max_bytes, max_age) = (self.options.max_bytes, self.options.max_age);
+        if max_bytes.is_some_and(|most| length.saturating_add(more as u64) > most) {
+            return Ok(true);
+        }
+        let Some(most) = max_age else {
+            return Ok(false);
+        };
+        let first = match open.first_at_ms {
+            Some(first) => first,
+            None => *open
+                .first_at_ms
+                .insert(rotation::first_time(&open.log.file)?.unwrap_or(i64::MAX)),
+        };
+        let age = at_ms.saturating_sub(first);
+        Ok(u128::try_from(age).is_ok_and(|age| age >= most.as_millis()))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let at_ms = self.state().at_ms;
+        // The last chance for what is held; it cannot be said any more that it was missed.
+        let _written = self.catch_up(at_ms);
+    }
+}
+
+impl State {
+    /// Writes what has to be told, what is held, and these lines. On an error none of it is written.
+    fn write(
+        &mut self,
+        writer: &Writer,
+        at_ms: i64,
+        bodies: &[Vec<u8>],
+    ) -> Result<Written, AuditError> {
+        let path = writer.path.as_path();
+        let more = bodies.iter().map(|body| body.len() + LINK_BYTES).sum();
+        // At most once: a single line may be longer than a file should be.
+        let mut rotated = false;
+        for _ in 0..OPENINGS {
+            let log = self.opened(path)?;
+            #[cfg(debug_assertions)]
+            if rotated {
+                crate::spool::fault::at("log/created");
+            }
+            let lock = match lock::take(&log.file, self.patient) {
+                Ok(Taking::Held(lock)) => lock,
+                Ok(Taking::Busy) => {
+                    self.patient = false;
+                    return Err(AuditError::Busy {
+                        path: path.to_owned(),
+                    });
+                }
+                Err(source) => return Err(writer.unwritable(source)),
+            };
+            self.patient = true;
+            let length = match length_at(path, &log.file) {
+                Ok(Some(length)) => length,
+                Ok(None) => {
+                    drop(lock);
+                    self.leave(path);
+                    continue;
+                }
+                Err(source) => return Err(writer.unreadable(source)),
+            };
+            let tail = self
+                .tail(&log.file, length)
+                .map_err(|source| writer.unreadable(source))?;
+            if !rotated && matches!(tail, Tail::Line { .. }) {
+                rotated = self
+                    .rotates(writer, length, more, at_ms)
+                    .map_err(|source| writer.unreadable(source))?;
+                if rotated {
+                    drop(lock);
+                    self.leave(path);
+                    continue;
+                }
+            }
+            let Lines { out, last, .. } = self.compose(writer, at_ms, tail, bodies)?;
+            let excludes = lock.excludes;
+            write_whole(&log.file, &out, length, excludes)
+                .map_err(|source| writer.unwritable(source))?;
+            #[cfg(debug_assertions)]
+            if tail == Tail::Nothing {
+                crate::spool::fault::at("log/begun");
+            }
+            let end = length + out.len() as u64;
+            if let Some(open) = &mut self.open {
+                // Without a lock others may have written meanwhile.
+                open.known = excludes.then_some(Known {
+                    start: length + last.start,
+                    end: end - 1,
+                    hash: last.hash,
+                });
+            }
+            self.settle();
+            drop(lock);
+            return Ok(Written {
+                log,
+                start: length,
+                end,
+            });
+        }
+        Err(AuditError::Restless {
+            path: path.to_owned(),
+        })
+    }
+
+    /// The file that is open; opens it if there is none.
+    fn opened(&mut self, path: &Path) -> Result<Arc<LogFile>, AuditError> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(Open::new(place::open_to_append(path)?)),
+        };
+        Ok(Arc::clone(&open.log))
+    }
+
+    /// How the file ends. Notices whether the last line that we know of is still there.
+    fn tail(&mut self, file: &File, length: u64) -> io::Result<Tail> {
+        let Some(open) = &mut self.open else {
+            return chain::tail(file, length);
+        };
+        if let Some(known) = open.known {
+            if length == known.end + 1 {
+                let Known { start, hash, .. } = known;
+                return Ok(Tail::Line { start, hash });
+            }
+            let how = if length <= known.end {
+                Some("cut")
+            } else if known.is_in(file)? {
+                None
+            } else {
+                Some("edited")
+            };
+            if let Some(how) = how {
+                self.changed.get_or_insert(Changed { known, how });
+            }
+            open.known = None;
+        }
+        let tail = chain::tail(file, length)?;
+        if let Tail::Line { start, hash } = tail {
+            let end = length - 1;
+            open.known = Some(Known { start, end, hash });
+        }
+        Ok(tail)
+    }
+
+    /// Renames the file away if it is due. What prevents that prevents no record.
+    fn rotates(
+        &mut self,
+        writer: &Writer,
+        length: u64,
+        more: usize,
+        at_ms: i64,
+    ) -> io::Result<bool> {
+        let Some(open) = &mut self.open else {
+            return Ok(false);
+        };
+        if !writer.is_due(open, length, more, at_ms)? {
+            return Ok(false);
+        }
+        if let Some(unrotated) = &self.unrotated
+            && at_ms.abs_diff(unrotated.at_ms) < ROTATE_AGAIN_MS.unsigned_abs()
+        {
+            return Ok(false);
+        }
+        match rotation::rotate(&writer.path) {
+            Ok(()) => {
+                self.unrotated = None;
+                Ok(true)
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let is_recorded = self
+                    .unrotated
+                    .as_ref()
+                    .is_some_and(|before| before.is_recorded && before.text == text);
+                self.unrotated = Some(Unrotated {
+                    at_ms,
+                    text,
+                    is_recorded,
+                });
+                Ok(false)
+            }
+        }
+    }
+
+    /// Lets go of a file to which the path does not lead any more. Notices whether what we know of it is still to be found: in
+    /// a file that was rotated away.
+    fn leave(&mut self, path: &Path) {
+        let Some(open) = self.open.take() else { return };
+        let Some(known) = open.known else { return };
+        let file = &open.log.file;
+        let how = match (rotation::is_kept(path, file), known.is_in(file)) {
+            (Ok(false), _) => "gone",
+            (Ok(true), Ok(false)) => "edited",
+            // What cannot be looked at is no evidence.
+            (Ok(true), Ok(true)) | (Err(_), _) | (_, Err(_)) => return,
+        };
+        self.changed.get_or_insert(Changed { known, how });
+    }
+
+    /// The lines of one write.
+    fn compose(
+        &self,
+        writer: &Writer,
+        at_ms: i64,
+        tail: Tail,
+        bodies: &[Vec<u8>],
+    ) -> Result<Lines, AuditError> {
+        let mut lines = Lines::default();
+        match tail {
+            Tail::Line { hash, .. } => lines.link = Some(hash),
+            Tail::Nothing => {
+                if let Some(previous) = Previous::of(&writer.path)? {
+                    lines.link = previous.hash;
+                    let entry = Entry::new(Event::Rotated)
+                        .with("previous", previous.name)
+                        .with_known("unreadable", previous.unreadable);
+                    lines.add(&writer.body(at_ms, &entry)?);
+                }
+            }
+            Tail::Torn {
+                start,
+                bytes,
+                hash,
+                after,
+            } => {
+                let after = match after {
+                    Some(after) => Some(after),
+                    None => Previous::of(&writer.path)?.and_then(|previous| previous.hash),
+                };
+                lines.out.push(b'\n');
+                lines.link = Some(hash);
+                let entry = Entry::new(Event::TornTail)
+                    .with("atByte", start)
+                    .with("bytes", bytes)
+                    .with_opt("after", after.map(|hash| hash.to_hex().to_string()));
+                lines.add(&writer.body(at_ms, &entry)?);
+            }
+        }
+        if let Some(Changed { known, how }) = &self.changed {
+            let entry = Entry::new(Event::Changed)
+                .with("atByte", known.start)
+                .with("expected", known.hash.to_hex().to_string())
+                .with("how", *how);
+            lines.add(&writer.body(at_ms, &entry)?);
+        }
+        lines.add_all(&self.held.bodies);
+        if self.held.lost > 0 {
+            let entry = Entry::new(Event::Lost).with("entries", self.held.lost);
+            lines.add(&writer.body(at_ms, &entry)?);
+        }
+        if let Some(failure) = &self.failure {
+            let entry = Entry::new(Event::Recovered)
+                .with("since", line::timestamp(failure.since_ms))
+                .with("reason", failure.text.as_str());
+            lines.add(&writer.body(at_ms, &entry)?);
+        }
+        if let Some(unrotated) = &self.unrotated
+            && !unrotated.is_recorded
+        {
+            let entry = Entry::new(Event::NotRotated).with("reason", unrotated.text.as_str());
+            lines.add(&writer.body(at_ms, &entry)?);
+        }
+        lines.add_all(bodies);
+        Ok(lines)
+    }
+
+    /// Everything that had to be told is written.
+    fn settle(&mut self) {
+        self.changed = None;
+        self.held = Held::default();
+        self.failure = None;
+        if let Some(unrotated) = &mut self.unrotated {
+            unrotated.is_recorded = true;
+        }
+    }
+
+    fn fail(&mut self, at_ms: i64, error: &AuditError) {
+        let since_ms = self
+            .failure
+            .as_ref()
+            .map_or(at_ms, |failure| failure.since_ms);
+        self.failure = Some(Failure {
+            since_ms,
+            ..Failure::of(at_ms, error)
+        });
+    }
+
+    /// Takes lines out again that nobody has written behind.
+    fn take_back(&mut self, path: &Path, written: &Written) {
+        let file = &written.log.file;
+        if let Ok(Taking::Held(lock)) = lock::take(file, true)
+            && lock.excludes
+            && length_at(path, file).is_ok_and(|length| length == Some(written.end))
+            && file.set_len(written.start).is_ok()
+            && let Some(open) = &mut self.open
+        {
+            open.known = None;
+        }
+    }
+}
+
+impl Open {
+    fn new(file: File) -> Self {
+        Self {
+            log: Arc::new(LogFile {
+                file,
+                placed: AtomicBool::new(false),
+            }),
+            known: None,
+            first_at_ms: None,
+        }
+    }
+}
+
+impl LogFile {
+    /// Returns when everything that was written is on the disk, and found there.
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        rustix::fs::fdatasync(&self.file)?;
+        if !self.placed.load(Ordering::Relaxed) {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let directory =
+                rustix::fs::open(place::parent(path), flags, rustix::fs::Mode::empty())?;
+            rustix::fs::fsync(directory)?;
+            self.placed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    /// Whether the line still stands in the file.
+    fn is_in(self, file: &File) -> io::Result<bool> {
+        if file.metadata()?.len() <= self.end {
+            return Ok(false);
+        }
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, self.end)?;
+        Ok(byte == *b"\n" && chain::hash_of(file, self.start, self.end)? == self.hash)
+    }
+}
+
+/// Length of the file if the path leads to it.
+fn length_at(path: &Path, file: &File) -> io::Result<Option<u64>> {
+    let here = rustix::fs::fstat(file)?;
+    let there = match rustix::fs::lstat(path) {
+        Ok(there) => there,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let same = (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino);
+    Ok(same.then(|| u64::try_from(here.st_size).unwrap_or(0)))
+}
+
+/// Writes lines behind `length` bytes. The kernel takes them in one piece, but on a full disk or another odd day. What it took
+/// then is taken back, if nobody else can have written meanwhile; else the next writer finds a piece of a line.
+fn write_whole(mut file: &File, lines: &[u8], length: u64, excludes: bool) -> io::Result<()> {
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let written = match file.write(rest) {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other,
+        };
+        match written {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(error) => {
+                let begun = length + (lines.len() - rest.len()) as u64;
+                if begun > length
+                    && excludes
+                    && file.metadata().is_ok_and(|facts| facts.len() == begun)
+                {
+                    let _taken_back = file.set_len(length);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
