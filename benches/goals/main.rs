@@ -17,6 +17,7 @@ mod place;
 mod process;
 mod product;
 mod render;
+mod seal;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,7 +30,7 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 12] = [
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
@@ -40,6 +41,7 @@ const ROWS: [Row; 11] = [
     ("memory", memory),
     ("idle", idle),
     ("render", render::render),
+    ("seal", seal::seal),
     ("size", size),
 ];
 

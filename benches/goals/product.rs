@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use askrelay::ask::{Ask, Requester as Asking, Settings};
+use askrelay::ask::{Ask, Requester as Asking, Settings, Trust};
 use askrelay::audit::{Options, ReviewLog};
 use askrelay::spool::{Missing, Spool, Watch};
 use askrelay::wire::{
@@ -95,6 +95,7 @@ impl Product {
     pub(crate) fn ask(&self, value: &str) -> Spawned {
         let mut run = self.command("ask");
         run.args(["--session", SESSION, "--value", value, "--json"])
+            .env("ASKRELAY_SERVING_KEY", serving_key(&self.spool()))
             .stderr(Stdio::null());
         Spawned::start(run)
     }
@@ -165,6 +166,13 @@ impl Product {
         let record = fs::read(self.spool().join(format!("serving/{SESSION}.json"))).ok()?;
         serde_json::from_slice::<serde_json::Value>(&record).ok()?["relay"]["queued"].as_u64()
     }
+}
+
+/// The key that the session is served with.
+fn serving_key(spool: &Path) -> String {
+    let record = fs::read(spool.join(format!("serving/{SESSION}.json"))).unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+    record["relay"]["publicKey"].as_str().unwrap().to_owned()
 }
 
 /// Makes the directories between the two, for the owner only, as a spool has to be.
@@ -254,7 +262,8 @@ pub(crate) fn child_role(
     let spool = Spool::open(&dir.join("spool"), Missing::Create).unwrap();
     let session_id = format!("child-{me}");
     let settings = Settings {
-        trust: askrelay::ask::Trust::Anybody,
+        // As a launched child does, it takes sealed answers only.
+        trust: Trust::Pinned(Box::new(serving_key(&dir.join("spool")).parse().unwrap())),
         target: SessionId::parse(SESSION).unwrap(),
         session_id: session_id.clone(),
         agent_name: "bench".to_owned(),

@@ -605,8 +605,13 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use zeroize::Zeroizing;
+
     use super::*;
-    use crate::wire::{DecisionState, GrantWidth, ResponseRelay, UserSurface};
+    use crate::wire::{
+        DecisionState, GrantWidth, ResponseRelay, SEAL_SEED_BYTES, SealKey, UserSurface,
+    };
 
     fn at(ms: u64) -> Moment {
         Moment::from_start(Duration::from_millis(ms))
@@ -876,6 +881,88 @@ mod tests {
             assert!(decision.decided_by.is_nobody(), "{abandonment:?}");
             assert_eq!(decision.denial_reason, Some(abandonment.reason()));
             assert!(!abandonment.hint().is_empty());
+        }
+    }
+
+    /// What may lie at the place of the answer: the true one, or what somebody else put there.
+    fn lies_there() -> impl Strategy<Value = (Option<Vec<u8>>, bool)> {
+        let sealed = |response: &ForwardedPermissionResponse, seed| {
+            let bytes = response.to_sealed_json(&key(seed)).unwrap();
+            (Some(bytes), seed == 1)
+        };
+        let mut answer = response();
+        answer.relay = Some(ResponseRelay {
+            request_digest: Some(Digest::of(b"mine")),
+            ..ResponseRelay::default()
+        });
+        let mut other = answer.clone();
+        other.relay.get_or_insert_default().request_digest = Some(Digest::of(b"theirs"));
+        let mut elsewhere = answer.clone();
+        elsewhere.responder_session_id = "Q".to_owned();
+        prop::sample::select(vec![
+            sealed(&answer, 1),
+            (sealed(&other, 1).0, false),
+            (sealed(&elsewhere, 1).0, false),
+            sealed(&answer, 2),
+            (Some(answer.to_json().unwrap()), false),
+            (Some(b"{\"approved\":".to_vec()), false),
+            (Some(Vec::new()), false),
+            (Some(b"{}".to_vec()), false),
+            (None, false),
+        ])
+    }
+
+    fn key(seed: u8) -> SealKey {
+        SealKey::from_seed(&Zeroizing::new([seed; SEAL_SEED_BYTES]))
+    }
+
+    proptest! {
+        /// Whatever lies there, in whatever order: only the true answer ends in an approval, and every wait ends in time.
+        #[test]
+        fn only_the_true_answer_is_ever_an_approval(
+            looks in prop::collection::vec(
+                (lies_there(), prop::option::of(any::<bool>()), any::<bool>(), 0_u64..3_000),
+                1..40,
+            ),
+        ) {
+            let expected = Expected {
+                key: Some(key(1).public()),
+                ..expected()
+            };
+            let budget = Duration::from_secs(10);
+            let mut wait = Waiting::new(target(), at(0), budget, Heartbeats::Expected, Seals::Pinned);
+            let mut now = 0;
+            for ((bytes, is_true), request_is_there, served, step) in looks {
+                now += step;
+                let due = wait.due(at(now));
+                let look = due.response || bytes.is_some();
+                let seen = match &bytes {
+                    _ if !look => Seen::NotLooked,
+                    None => Seen::Nothing,
+                    Some(bytes) => Seen::from_bytes(bytes, &expected),
+                };
+                let around = Around {
+                    liveness: due.liveness.then_some(if served { Liveness::Alive } else { Liveness::LockFree }),
+                    request_is_there,
+                };
+                match wait.step(at(now), seen, around, POLL_PROVEN) {
+                    Next::Finish(Outcome::Decided(decision)) => {
+                        prop_assert!(is_true && decision.is_approved() && decision.decided_by.is_sealed());
+                        return Ok(());
+                    }
+                    Next::Finish(Outcome::Abandoned(abandonment)) => {
+                        prop_assert!(!is_true, "the true answer was left: {abandonment:?}");
+                        prop_assert!(!abandonment.decision().is_approved());
+                        return Ok(());
+                    }
+                    Next::Refuse(_) => prop_assert!(!is_true && bytes.is_some()),
+                    Next::Wait(time) => {
+                        prop_assert!(!is_true);
+                        prop_assert!(at(now) < at(10_000) || !look, "it waits beyond its time");
+                        prop_assert!(at(now).after(time) <= at(10_000).max(at(now)));
+                    }
+                }
+            }
         }
     }
 }

@@ -568,7 +568,9 @@ proptest! {
     #[test]
     fn a_sealed_response_is_what_was_sealed(mut response in response(), digest in any::<Vec<u8>>(), seed in any::<u8>()) {
         response.relay.get_or_insert_default().request_digest = Some(Digest::of(&digest));
-        let sealed = ForwardedPermissionResponse::from_json(&response.to_sealed_json(&seal_key(seed)).unwrap()).unwrap();
+        let bytes = response.to_sealed_json(&seal_key(seed)).unwrap();
+        prop_assert_eq!(schema_faults(SchemaName::Response, &bytes), Some(Vec::new()));
+        let sealed = ForwardedPermissionResponse::from_json(&bytes).unwrap();
         prop_assert_eq!(sealed.clone().open_seal(&seal_key(seed).public()), Ok(response));
         prop_assert_eq!(
             sealed.open_seal(&seal_key(seed.wrapping_add(1)).public()),

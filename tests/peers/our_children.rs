@@ -148,3 +148,26 @@ fn without_the_switch_an_old_server_does_not_count() {
         (&json!(false), &json!(true))
     );
 }
+
+/// The peer seals nothing, so a child that was told a key believes none of its answers. It does not wait for another one: the
+/// peer has removed the request.
+#[test]
+fn an_answer_without_a_seal_is_refused_where_a_key_is_known() {
+    let (code, decision) = answered(
+        "approve",
+        &[
+            "--serving-key",
+            "ed25519:6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0iw=",
+        ],
+    );
+    assert_eq!(code, Some(3));
+    assert_eq!(decision["approved"], false);
+    assert_eq!(decision["abandoned"], "refused_response");
+    assert!(
+        decision["denialReason"]
+            .as_str()
+            .unwrap()
+            .contains("it carries no seal"),
+        "{decision}"
+    );
+}
