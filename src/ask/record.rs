@@ -3,89 +3,91 @@
 use super::state::{Abandonment, Outcome};
 use super::wait::Shared;
 use crate::audit::{Ending, Entry, Event};
-use crate::wire::{ForwardedPermissionRequest, RequestId};
+use crate::wire::{Decision, DecisionSource, ForwardedPermissionRequest, RequestId};
+
+/// Most sessions that are named as served where the one that was asked is not.
+const SERVED_NAMED: usize = 32;
+
+/// Where a document of this kind lies, for the log.
+fn path(shared: &Shared, id: &RequestId, kind: &str) -> String {
+    let path = shared.session_path.join(kind).join(id.file_name());
+    path.to_string_lossy().into_owned()
+}
 
 /// The request is written; `None` where there is no log.
 pub(super) fn created(shared: &Shared, request: &ForwardedPermissionRequest) -> Option<Entry> {
     if !shared.log.is_enabled() {
         return None;
     }
-    let file = request.id.file_name();
-    let path = |kind: &str| {
-        shared
-            .session_path
-            .join(kind)
-            .join(&file)
-            .to_string_lossy()
-            .into_owned()
-    };
     Some(
         Entry::new(Event::RequestCreated)
             .with("requestId", request.id.as_str())
             .with("requesterAgentName", request.requester_agent_name.as_str())
             .with("requesterSessionId", request.requester_session_id.as_str())
             .with("targetSessionId", request.target_session_id.as_str())
-            .with("requestPath", path("requests"))
-            .with("responsePath", path("responses")),
+            .with("requestPath", path(shared, &request.id, "requests"))
+            .with("responsePath", path(shared, &request.id, "responses")),
     )
 }
 
 /// The ask has ended.
 pub(super) fn ended(shared: &Shared, id: &RequestId, outcome: &Outcome) -> Entry {
     match outcome {
-        Outcome::Decided(decision) => Entry::ending(Ending::ResponseReceived, &decision.decided_by)
-            .with("requestId", id.as_str())
-            .with("approved", decision.is_approved())
-            .with("state", decision.state.name())
-            .with_opt("denialReason", decision.denial_reason.clone())
-            .with_opt(
-                "responderSessionId",
-                decision.decided_by.responder().map(str::to_owned),
-            )
-            .with("targetSessionId", shared.settings.target.as_str()),
+        Outcome::Decided(decision) => received(shared, id, Some(decision), &decision.decided_by),
         Outcome::Abandoned(abandonment) => abandoned(shared, id, abandonment),
     }
 }
 
+/// A response came; without a decision it could not be used.
+fn received(
+    shared: &Shared,
+    id: &RequestId,
+    decision: Option<&Decision>,
+    decided_by: &DecisionSource,
+) -> Entry {
+    Entry::ending(Ending::ResponseReceived, decided_by)
+        .with("requestId", id.as_str())
+        .with_opt("approved", decision.map(Decision::is_approved))
+        .with_opt("state", decision.map(|decision| decision.state.name()))
+        .with_opt(
+            "denialReason",
+            decision.and_then(|decision| decision.denial_reason.clone()),
+        )
+        .with_opt(
+            "responderSessionId",
+            decided_by.responder().map(str::to_owned),
+        )
+        .with("targetSessionId", shared.settings.target.as_str())
+        .with("responsePath", path(shared, id, "responses"))
+}
+
 fn abandoned(shared: &Shared, id: &RequestId, abandonment: &Abandonment) -> Entry {
-    let ending = match abandonment {
-        Abandonment::NotServing { .. } => Ending::NoServingSession,
-        Abandonment::TimedOut { .. } => Ending::ResponseTimedOut,
-        Abandonment::Unreadable { .. } => Ending::ResponseReceived,
-        Abandonment::Withdrawn => Ending::RequestWithdrawn,
+    let decided_by = abandonment.decision().decided_by;
+    let about = |ending| {
+        Entry::ending(ending, &decided_by)
+            .with("requestId", id.as_str())
+            .with("requesterAgentName", shared.settings.agent_name.as_str())
+            .with("requesterSessionId", shared.settings.session_id.as_str())
+            .with("targetSessionId", shared.settings.target.as_str())
+    };
+    let entry = match abandonment {
+        Abandonment::NotServing { liveness, .. } => about(Ending::NoServingSession)
+            .with("servingChannel", "heartbeat")
+            .with("servingState", liveness.name())
+            .with("servingSessionIds", shared.served(SERVED_NAMED)),
+        Abandonment::TimedOut { .. } => {
+            about(Ending::ResponseTimedOut).with("responsePath", path(shared, id, "responses"))
+        }
+        Abandonment::Unreadable { .. } | Abandonment::Refused { .. } => {
+            received(shared, id, None, &decided_by)
+        }
+        Abandonment::Withdrawn => about(Ending::RequestWithdrawn),
         Abandonment::NoParent { .. }
         | Abandonment::NoDirectories { .. }
         | Abandonment::NotWritten { .. }
         | Abandonment::NoKey { .. }
-        | Abandonment::Refused { .. }
-        | Abandonment::TooManyHops { .. } => Ending::RequestFailed,
+        | Abandonment::TooManyHops { .. } => about(Ending::RequestFailed),
     };
-    let mut entry = Entry::ending(ending, &abandonment.decision().decided_by)
-        .with("requestId", id.as_str())
-        .with("requesterAgentName", shared.settings.agent_name.as_str())
-        .with("requesterSessionId", shared.settings.session_id.as_str())
-        .with("targetSessionId", shared.settings.target.as_str());
-    match abandonment {
-        Abandonment::NotServing { liveness, .. } => {
-            entry = entry
-                .with("servingChannel", "heartbeat")
-                .with("servingState", liveness.name());
-        }
-        Abandonment::Unreadable { .. } => {
-            let unknown = serde_json::Value::Null;
-            entry = entry
-                .with("approved", unknown.clone())
-                .with("state", unknown);
-        }
-        Abandonment::TimedOut { .. }
-        | Abandonment::NoParent { .. }
-        | Abandonment::NoDirectories { .. }
-        | Abandonment::NotWritten { .. }
-        | Abandonment::NoKey { .. }
-        | Abandonment::Refused { .. }
-        | Abandonment::Withdrawn
-        | Abandonment::TooManyHops { .. } => {}
-    }
     entry.with("reason", abandonment.reason())
 }
 

@@ -33,6 +33,7 @@ const REFUSALS_RECORDED: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) settings: Settings,
+    spool: Spool,
     events: Events,
     pub(super) session_path: PathBuf,
     outbox: Mutex<Outbox>,
@@ -53,6 +54,7 @@ impl Shared {
         log: Arc<ReviewLog>,
     ) -> Self {
         Self {
+            spool: spool.clone(),
             events: spool.events(),
             session_path: spool.session_path(&settings.target),
             outbox: Mutex::new(Outbox::new(spool, &settings.target)),
@@ -78,6 +80,13 @@ impl Shared {
         let _logged = self
             .log
             .append_or_hold(clock::wall_ms(), std::slice::from_ref(entry));
+    }
+
+    /// Some sessions that are served, for whoever asks one that is not.
+    pub(super) fn served(&self, most: usize) -> Vec<String> {
+        let served = self.spool.served(most).unwrap_or_default();
+        let names = served.iter().map(|session| session.as_str().to_owned());
+        names.collect()
     }
 
     /// One look at the session's liveness serves all asks that wait for it.

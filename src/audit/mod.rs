@@ -13,26 +13,43 @@
 //! quarter of a second; no line that was written is changed or removed.
 
 mod chain;
+mod decider;
 mod entry;
 mod event;
 mod family;
+mod files;
 mod held;
 mod line;
+mod lines;
 mod lock;
 mod log;
+mod logged;
 mod place;
+mod query;
 mod reader;
 mod rotation;
+mod scan;
+mod stats;
+mod story;
+mod verify;
 mod writer;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use self::log::{Options, ReviewLog};
+pub use decider::{Decider, DeciderKind, Hop};
 pub use entry::Entry;
 pub use event::{Ending, Event};
+pub use files::Access;
 pub use held::Unwritten;
+pub use logged::{Logged, Outcome};
+pub use query::{DeciderFilter, Query};
 pub use reader::{Entries, Record, read_entries};
+pub use scan::{Found, Scan, Scanned, See};
+pub use stats::{Stats, Tally};
+pub use story::{Node, Part, Role, Story, Telling};
+pub use verify::{Break, Checked, Fault, Note, NoteKind, Spot, verify};
 
 /// What went wrong with the review log.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ mod events;
 mod exit;
 mod input;
 mod launch;
+mod log;
 mod ls;
 mod output;
 mod pin;
@@ -62,7 +63,6 @@ struct PlaceArgs {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "made once")]
 enum Command {
     /// Forward one ask to the parent session, wait, and print the decision
     Ask(ask::Args),
@@ -76,6 +76,8 @@ enum Command {
     Ls(ls::Args),
     /// Show one ask whole
     Show(show::Args),
+    /// Read the review log: who decided what, and whether it is as it was written
+    Log(log::Args),
     /// Print the JSON Schema of a document on disk
     Schema(schema::Args),
     /// See it work: a serving session and three children in this terminal
@@ -100,6 +102,21 @@ impl Hinted {
             hint: hint.into(),
             exit: Exit::Usage,
             source: None,
+        }
+        .into()
+    }
+
+    /// The machine has not what is needed.
+    fn nobody(
+        message: impl Into<String>,
+        hint: impl Into<String>,
+        source: Option<anyhow::Error>,
+    ) -> anyhow::Error {
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+            exit: Exit::NobodyRuled,
+            source,
         }
         .into()
     }
@@ -130,6 +147,7 @@ pub fn run() -> ExitCode {
         Command::Status(args) => status::run(&env, &place, &args),
         Command::Ls(args) => ls::run(&env, &place, &args),
         Command::Show(args) => show::run(&env, &place, &args),
+        Command::Log(args) => log::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Demo(args) => demo::run(&env, &args),
     };

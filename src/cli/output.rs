@@ -28,8 +28,7 @@ impl Out {
 
     /// Writes one line.
     pub(super) fn line(&mut self, line: &str) -> anyhow::Result<()> {
-        self.write(line)?;
-        self.write("\n")
+        self.raw(line.as_bytes())
     }
 
     /// Writes one JSON value as one line.
@@ -37,11 +36,17 @@ impl Out {
         self.line(&json::line(value).context("cannot write JSON")?)
     }
 
-    fn write(&mut self, text: &str) -> anyhow::Result<()> {
+    /// Writes one line of bytes as they are.
+    pub(super) fn raw(&mut self, line: &[u8]) -> anyhow::Result<()> {
+        self.write(line)?;
+        self.write(b"\n")
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         if self.closed {
             return Ok(());
         }
-        match self.stdout.write_all(text.as_bytes()) {
+        match self.stdout.write_all(bytes) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.closed = true;
                 Ok(())
@@ -58,7 +63,10 @@ impl Out {
     /// Writes out what is buffered.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         match self.stdout.flush() {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
             other => other.context("cannot write to stdout"),
         }
     }

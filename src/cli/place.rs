@@ -118,16 +118,27 @@ impl<'a> Place<'a> {
         if !config.permission_review_log.is_on() {
             return Ok(None);
         }
-        let named = self
-            .args
+        self.log_file().map(Some)
+    }
+
+    /// Where the review log is to lie, whether it is written or not.
+    pub(super) fn log_file(&self) -> anyhow::Result<PathBuf> {
+        self.named_log()
+            .map(|path| self.absolute(&path))
+            .or_else(|| self.env.state_dir().map(|dir| dir.join("review.jsonl")))
+            .context("no home directory is known to put the review log in")
+    }
+
+    /// Whether the review log was named by its flag or variable.
+    pub(super) fn names_log(&self) -> bool {
+        self.named_log().is_some()
+    }
+
+    fn named_log(&self) -> Option<PathBuf> {
+        self.args
             .log
             .clone()
             .or_else(|| self.env.own_path(env::LOG))
-            .map(|path| self.absolute(&path));
-        let path = named
-            .or_else(|| self.env.state_dir().map(|dir| dir.join("review.jsonl")))
-            .context("no home directory is known to put the review log in")?;
-        Ok(Some(path))
     }
 
     fn log_options(config: &Config) -> Options {

@@ -12,7 +12,7 @@ use super::{
     AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, ListedState, Listing,
     ParentLife, Person, RelayOutcome, Setup, State,
 };
-use crate::audit::Entry;
+use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
 use crate::policy::{self, Config, LayerRules, Layers, Policy, SessionRules, Switch};
 use crate::presentation::broadcast::Broadcast;
@@ -713,15 +713,24 @@ impl Model {
                 "decided otherwise before: {answer:?}"
             );
         }
-        let delivery = match self.files.get(answer.id.as_str()) {
+        let file = self.files.get(answer.id.as_str());
+        let is_same = file.map(|file| file.stamp == answer.stamp);
+        let is_gone = file.is_some_and(|file| file.held && file.life == RequesterLife::Gone);
+        // For a person's decision it is looked first, and nothing is recorded that reaches nobody.
+        let early = match is_same {
+            _ if answer.care == Care::Fast => None,
+            None => Some(Delivery::Withdrawn),
+            Some(false) => Some(Delivery::Swapped),
+            Some(true) => is_gone.then_some(Delivery::RequesterGone),
+        };
+        if let Some(early) = early {
+            return self.step(Event::Answered(answer.id.clone(), early));
+        }
+        self.log.extend(answer.entries.iter().cloned());
+        let delivery = match is_same {
             None => Delivery::Unclaimed,
-            Some(file) if file.stamp != answer.stamp => Delivery::RequestChanged,
-            Some(file)
-                if answer.care == Care::Person && file.held && file.life == RequesterLife::Gone =>
-            {
-                Delivery::RequesterGone
-            }
-            Some(_) if fails => {
+            Some(false) => Delivery::RequestChanged,
+            Some(true) if fails => {
                 if self.shutting_down
                     && let Some(name) = self.name_of(&answer.id)
                 {
@@ -729,7 +738,7 @@ impl Model {
                 }
                 Delivery::Failed("no room".into())
             }
-            Some(_) => {
+            Some(true) => {
                 self.files.remove(answer.id.as_str());
                 self.granted.extend(self.to_grant.remove(&pair));
                 self.delivered.insert(pair);
@@ -768,10 +777,42 @@ impl Model {
             .filter(|name| !self.left.contains(*name))
             .collect();
         assert!(unsettled.is_empty(), "{unsettled:?} were left unanswered");
+        self.check_ends();
         assert!(
             self.annotating.is_empty(),
             "annotations that nobody reads are written"
         );
+    }
+}
+
+impl Model {
+    /// By the log alone: every ask that began has ended, and no ask ended twice.
+    fn check_ends(&self) {
+        for name in ["a", "b", "c", "d"] {
+            let mut is_open = false;
+            let mut story = Vec::new();
+            let of_it = |entry: &&Entry| entry.details().get("requestId") == Some(&name.into());
+            for entry in self.log.iter().filter(of_it) {
+                story.push(entry.event());
+                let Some(ending) = Ending::from_name(entry.event()) else {
+                    is_open |= entry.event() == audit::Event::Prompted.name();
+                    continue;
+                };
+                let decider = &entry.details()["decidedBy"]["kind"];
+                assert!(decider.is_string(), "{entry:?}");
+                if !ending.closes() {
+                    is_open = true;
+                    continue;
+                }
+                // What was never taken in may end as well: too old, without a requester, unusable.
+                let alone = matches!(ending, Ending::RequesterGone | Ending::RequestExpired)
+                    || ending == Ending::Denied && decider == "gate_error";
+                assert!(is_open || alone, "{name} ended twice: {story:?}");
+                is_open = false;
+            }
+            let stays = self.left.contains(name);
+            assert!(!is_open || stays, "{name} never ended: {story:?}");
+        }
     }
 }
 

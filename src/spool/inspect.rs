@@ -86,6 +86,33 @@ impl Spool {
             .collect())
     }
 
+    /// Some of the sessions that have a heartbeat of a process that is not known to be dead, in the order of their names. Nothing
+    /// else of them is looked at, and of the heartbeats no more than twice as many.
+    pub fn served(&self, most: usize) -> Result<Vec<SessionId>, SpoolError> {
+        let mut names = BTreeSet::new();
+        let Some(serving) = self.open_top(SERVING)? else {
+            return Ok(Vec::new());
+        };
+        serving
+            .each_name(|name| {
+                names.extend(lossy(name).strip_suffix(".json").map(str::to_owned));
+                if names.len() > most.saturating_mul(2) {
+                    names.pop_last();
+                }
+            })
+            .context("list", serving.path())?;
+        let lives = |name: &String| match heartbeat_view(&serving, name) {
+            HeartbeatView::Record(_, _, life) => life != Life::Dead,
+            HeartbeatView::Absent | HeartbeatView::Bad(_) => false,
+        };
+        Ok(names
+            .into_iter()
+            .filter(lives)
+            .filter_map(|name| SessionId::from_encoded(&name))
+            .take(most)
+            .collect())
+    }
+
     /// The names on disk of the sessions that have a directory.
     pub fn inboxes(&self) -> Result<Vec<String>, SpoolError> {
         let mut names = Vec::new();

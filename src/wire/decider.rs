@@ -5,6 +5,7 @@
 
 use serde::{Serialize, Serializer};
 
+use super::bound;
 use super::json::Fields;
 
 /// How many nested `forwarded` frames a reader accepts. One more drops the whole value: a cut chain would credit the wrong
@@ -227,6 +228,58 @@ impl DecisionSource {
             *sealed = is_sealed;
         }
         frame
+    }
+
+    /// The same, with every text cut to what an answer carries.
+    pub(super) fn bounded(&self) -> Self {
+        let name = |text: &String| bound::name(text).into_owned();
+        let known = |text: &Option<String>| text.as_ref().map(name);
+        let reason = |text: &String| bound::reason(text).into_owned();
+        match self {
+            Self::User { via } => Self::User { via: *via },
+            Self::Authorizer {
+                name: link,
+                verdict,
+                reason: why,
+            } => Self::Authorizer {
+                name: name(link),
+                verdict: *verdict,
+                reason: why.as_ref().map(reason),
+            },
+            Self::Rule {
+                surface,
+                pattern,
+                origin,
+            } => Self::Rule {
+                surface: name(surface),
+                pattern: known(pattern),
+                origin: known(origin),
+            },
+            Self::SessionApproval { surface, pattern } => Self::SessionApproval {
+                surface: name(surface),
+                pattern: known(pattern),
+            },
+            Self::Yolo { pattern } => Self::Yolo {
+                pattern: known(pattern),
+            },
+            Self::InfrastructureRead => Self::InfrastructureRead,
+            Self::Unavailable { reason: why } => Self::Unavailable {
+                reason: reason(why),
+            },
+            Self::GateError { reason: why } => Self::GateError {
+                reason: reason(why),
+            },
+            Self::Forwarded {
+                responder,
+                decision,
+                sealed,
+            } => Self::Forwarded {
+                responder: known(responder),
+                // Nothing nests deeper than what a reader takes, see `forwarded_from`.
+                decision: decision.as_ref().map(|inner| Box::new(inner.bounded())),
+                sealed: *sealed,
+            },
+        }
     }
 
     /// Whether the outermost frame says that the answer in it was sealed.

@@ -3,6 +3,7 @@
 //! Readers take bytes and give a value or a reason; they are tolerant field by field, and strict where a lie would matter.
 //! Writers give bytes in the peer's key order. Nothing here does I/O, asks a clock, or recurses without a bound.
 
+mod bound;
 mod decider;
 mod grant;
 mod heartbeat;
@@ -19,6 +20,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub use bound::MAX_REASON_UNITS;
 pub use decider::{AuthorizerVerdict, DecisionSource, FRAME_BUDGET, UserSurface};
 pub use grant::{ApprovalGrant, Direction, GrantWidth, proven_direction};
 pub use heartbeat::{Heartbeat, HeartbeatRelay, Liveness};

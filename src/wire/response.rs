@@ -1,7 +1,10 @@
 //! The answer to one ask, and the decision that both sides work with.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
+use super::bound;
 use super::decider::DecisionSource;
 use super::grant::GrantWidth;
 use super::json::{Document, Fields};
@@ -247,7 +250,7 @@ impl ForwardedPermissionResponse {
         self.relay.as_ref()?.request_digest
     }
 
-    /// Writes a response file: one line without a newline, in the peer's key order.
+    /// Writes a response file: one line without a newline, in the peer's key order. Texts of any length are cut.
     pub fn to_json(&self) -> Result<Vec<u8>, WriteError> {
         let relay = self.relay.as_ref().map(|relay| RelayOut {
             v: super::RELAY_VERSION,
@@ -255,13 +258,14 @@ impl ForwardedPermissionResponse {
             operator: relay.operator.as_deref(),
             seal: relay.seal.as_ref().map(Envelope::to_out),
         });
+        let decided_by = self.decided_by.as_ref().map(DecisionSource::bounded);
         Ok(serde_json::to_vec(&Out {
             approved: self.state.is_approved(),
             state: self.state,
-            denial_reason: self.denial_reason.as_deref(),
+            denial_reason: self.denial_reason.as_deref().map(bound::reason),
             responder_session_id: &self.responder_session_id,
             responded_at: self.responded_at_ms,
-            decided_by: self.decided_by.as_ref(),
+            decided_by,
             session_grant_width: (self.width == GrantWidth::Family).then_some(GrantWidth::Family),
             relay,
         })?)
@@ -288,12 +292,12 @@ struct Out<'a> {
     approved: bool,
     state: DecisionState,
     #[serde(skip_serializing_if = "Option::is_none")]
-    denial_reason: Option<&'a str>,
+    denial_reason: Option<Cow<'a, str>>,
     responder_session_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     responded_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    decided_by: Option<&'a DecisionSource>,
+    decided_by: Option<DecisionSource>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_grant_width: Option<GrantWidth>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,7 @@ mod flow_events;
 mod flow_evidence;
 mod flow_inspection;
 mod flow_liveness;
+mod flow_log;
 mod flow_provenance;
 mod flow_queue;
 mod flow_races;

@@ -3,8 +3,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::annotations::{Annotations, Urgency};
 use super::inbox::Fate;
 use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State};
@@ -364,8 +362,7 @@ impl State {
                     .with("targetSessionId", self.setup.session.as_str())
                     .with("resolution", decision.state.name())
                     .with_opt("denialReason", decision.denial_reason.clone())
-                    // Nothing that could be read was decided.
-                    .with("requestDigest", Value::Null),
+                    .with_opt("requestDigest", digest.map(|digest| digest.to_string())),
             ));
             decision
         });

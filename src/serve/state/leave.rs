@@ -17,24 +17,40 @@ impl State {
         match life {
             RequesterLife::Waiting | RequesterLife::Unknown => {}
             RequesterLife::RequestGone => self.withdrawn(id, effects),
-            RequesterLife::Gone => {
-                if self.is_held(id) {
-                    let entry = self.unanswered(Ending::RequesterGone, id, GONE);
-                    effects.push(Effect::Log(entry));
-                    effects.push(Effect::Remove(id.clone()));
-                    self.take_off(id, "its requester is gone", Outcome::Cancelled, effects);
-                }
-            }
+            RequesterLife::Gone if self.is_being_answered(id) => {}
+            RequesterLife::Gone => self.requester_gone(id, effects),
+        }
+    }
+
+    /// Nobody is there any more who could take an answer.
+    pub(super) fn requester_gone(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
+        if self.is_held(id) {
+            let entry = self.unanswered(Ending::RequesterGone, id, GONE);
+            effects.push(Effect::Log(entry));
+            effects.push(Effect::Remove(id.clone()));
+            self.take_off(id, "its requester is gone", Outcome::Cancelled, effects);
         }
     }
 
     /// The request is not there any more: its requester took it back.
     pub(super) fn withdrawn(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
-        if self.asks.contains_key(id) {
+        if self.asks.contains_key(id) && !self.is_being_answered(id) {
             let entry = self.unanswered(Ending::RequestWithdrawn, id, TAKEN_BACK);
             effects.push(Effect::Log(entry));
             self.take_off(id, TAKEN_BACK, Outcome::Cancelled, effects);
         }
+    }
+
+    /// Whether an answer is on its way: what becomes of the ask is told when that is known.
+    fn is_being_answered(&self, id: &RequestId) -> bool {
+        self.asks.get(id).is_some_and(|ask| match &ask.stage {
+            Stage::Deciding(undelivered) => undelivered.retry_at.is_none(),
+            Stage::Queued
+            | Stage::Rereading
+            | Stage::AwaitingAnnotations
+            | Stage::Shown(_)
+            | Stage::Relayed(_) => false,
+        })
     }
 
     /// Forgets an ask in whatever stage it is, and takes it off the screen.

@@ -8,7 +8,7 @@ use crate::clock::Moment;
 use crate::presentation::broadcast::Broadcast;
 use crate::serve::event::{Answer, Care, Delivery, Effect, UNRECORDED};
 use crate::serve::listing::Outcome;
-use crate::spool::{Candidate, RequesterLife};
+use crate::spool::Candidate;
 use crate::wire::{
     ApprovalGrant, Decision, DecisionSource, DecisionState, ForwardedPermissionRequest, GrantWidth,
     RequestId,
@@ -223,7 +223,7 @@ impl State {
                 self.note_recorded(id);
                 self.unclaimed(Ending::RequestWithdrawn, id, TAKEN_BACK, effects);
             }
-            Delivery::RequesterGone => self.life(id, RequesterLife::Gone, effects),
+            Delivery::RequesterGone => self.requester_gone(id, effects),
             Delivery::Swapped => {
                 self.unclaimed(Ending::RequestChanged, id, CHANGED, effects);
                 self.look_at(Candidate::of(id), effects);

@@ -153,6 +153,14 @@ impl TestSpool {
         });
     }
 
+    /// Moves a file to where another one may lie.
+    pub(crate) fn rename(&self, from: &Path, to: &Path) {
+        eventually("a place for a file", || {
+            make_private_dirs(&self.root(), to.parent().unwrap());
+            fs::rename(from, to).ok()
+        });
+    }
+
     pub(crate) fn put_request(&self, session: &str, request: &Value) {
         let id = request["id"].as_str().unwrap();
         self.put(&self.request_path(session, id), request.to_string());
@@ -187,7 +195,12 @@ impl TestSpool {
     // The review log.
 
     pub(crate) fn log(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.below("state/askrelay/review.jsonl"));
+        self.log_at("state/askrelay/review.jsonl")
+    }
+
+    /// The entries of the log that lies here, below this test's own directory.
+    pub(crate) fn log_at(&self, relative: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.below(relative));
         text.unwrap_or_default()
             .lines()
             // The last line may be half-written at this moment.
@@ -228,6 +241,10 @@ pub(crate) fn age(path: &Path, by: Duration) {
     let file = fs::File::options().write(true).open(path).unwrap();
     let then = file.metadata().unwrap().modified().unwrap() - by;
     file.set_modified(then).unwrap();
+}
+
+pub(crate) fn bytes(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap()
 }
 
 pub(crate) fn is_there(path: &Path) -> bool {

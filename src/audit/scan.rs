@@ -1,0 +1,346 @@
+//! Reading a whole log, and going on as it grows: over all its files, past whatever is no entry.
+//!
+//! Each byte is read once. Where the lines that are wanted hold a text that is known, the others are passed over without a look at
+//! them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use memchr::memmem::Finder;
+
+use super::AuditError;
+use super::files::{self, Access, Files, Identity, failed};
+use super::lines::{Line, Lines};
+use super::logged::Logged;
+use super::query::Query;
+use super::reader::glued;
+
+/// Where the time stands in a line of ours and of the peer's.
+const TIME: std::ops::Range<usize> = 14..38;
+
+/// What is found in a log.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// An entry that is wanted.
+    Entry {
+        /// Its file and the number of its line.
+        at: (&'a Path, u64),
+        /// The line as it stands there.
+        raw: &'a [u8],
+        /// What it says.
+        entry: Logged,
+    },
+    /// Something that is no entry.
+    Piece {
+        /// Its file and the number of its line.
+        at: (&'a Path, u64),
+        /// Its length.
+        bytes: u64,
+    },
+    /// The log was emptied, and is read from its start again.
+    Cut,
+}
+
+/// What is called for each thing found; it may end the reading.
+pub type See<'s> = dyn FnMut(Found<'_>) -> ControlFlow<()> + 's;
+
+/// A log that is read.
+#[derive(Debug)]
+pub struct Scan {
+    path: PathBuf,
+    access: Access,
+    wanted: Wanted,
+    current: Option<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    lines: Lines<File>,
+    identity: Identity,
+}
+
+/// A query, ready to be asked of lines.
+#[derive(Debug)]
+struct Wanted {
+    query: Query,
+    needle: Option<Finder<'static>>,
+}
+
+/// Whether there was anything to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Scanned {
+    /// There was.
+    Read,
+    /// There is no file of this log.
+    NoLog,
+    /// The reading was ended by whoever saw what was found.
+    Ended,
+}
+
+impl Scan {
+    /// A reading of the log at `path`; nothing is read yet.
+    pub fn new(path: &Path, access: Access, query: Query) -> Self {
+        let needle = query
+            .needle()
+            .map(|needle| Finder::new(needle).into_owned());
+        Self {
+            path: path.to_owned(),
+            access,
+            wanted: Wanted { query, needle },
+            current: None,
+        }
+    }
+
+    /// Reads the log as far as it goes, but for a last line without an end: see [`Scan::finish`].
+    pub fn read(&mut self, see: &mut See<'_>) -> Result<Scanned, AuditError> {
+        let files = Files::find(&self.path, self.access)?;
+        if files.is_empty() {
+            return Ok(Scanned::NoLog);
+        }
+        let Files {
+            rotated, current, ..
+        } = files;
+        for rotated in rotated {
+            if self.read_rotated(&rotated.path, see)?.is_break() {
+                return Ok(Scanned::Ended);
+            }
+        }
+        if let Some(file) = current {
+            self.take(file)?;
+        }
+        self.go_on(see)
+    }
+
+    /// Gives out what stands behind the last newline: nothing more is expected.
+    pub fn finish(&mut self, see: &mut See<'_>) -> ControlFlow<()> {
+        match &mut self.current {
+            Some(current) => self.wanted.rest(&self.path, &mut current.lines, see),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Reads what has been added since, also where the log was rotated or cut meanwhile.
+    pub fn poll(&mut self, see: &mut See<'_>) -> Result<Scanned, AuditError> {
+        let Some(current) = &self.current else {
+            return self.read(see);
+        };
+        let (identity, read) = (current.identity, current.lines.position());
+        match files::look(&self.path).map_err(failed(&self.path))? {
+            // It is being rotated: a moment later there is another one.
+            None => return self.go_on(see),
+            Some((now, length)) if now == identity => {
+                if length < read && self.cut_to(length, see)?.is_break() {
+                    return Ok(Scanned::Ended);
+                }
+                return self.go_on(see);
+            }
+            Some(_) => {}
+        }
+        // Nothing is added to a file that was rotated away: this is the end of it.
+        let ended = self.go_on(see)?;
+        if ended == Scanned::Ended || self.finish(see).is_break() {
+            return Ok(Scanned::Ended);
+        }
+        self.current = None;
+        let files = Files::find(&self.path, self.access)?;
+        let is_read = |path: &Path| {
+            files::look(path).is_ok_and(|facts| facts.is_some_and(|(found, _)| found == identity))
+        };
+        let behind = files
+            .rotated
+            .iter()
+            .position(|rotated| is_read(&rotated.path))
+            .map_or(files.rotated.len(), |at| at + 1);
+        for rotated in files.rotated.into_iter().skip(behind) {
+            if self.read_rotated(&rotated.path, see)?.is_break() {
+                return Ok(Scanned::Ended);
+            }
+        }
+        if let Some(file) = files.current {
+            self.take(file)?;
+        }
+        self.go_on(see)
+    }
+
+    /// The log was cut. From an empty one everything is new; else somebody took back the last lines, and what comes goes on there.
+    fn cut_to(&mut self, length: u64, see: &mut See<'_>) -> Result<ControlFlow<()>, AuditError> {
+        let Some(current) = &mut self.current else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        current.lines.cut_to(length).map_err(failed(&self.path))?;
+        if length > 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        Ok(see(Found::Cut))
+    }
+
+    fn take(&mut self, file: File) -> Result<(), AuditError> {
+        let facts = file.metadata().map_err(failed(&self.path))?;
+        self.current = Some(Current {
+            identity: Identity::of(&facts),
+            lines: Lines::new(file),
+        });
+        Ok(())
+    }
+
+    fn go_on(&mut self, see: &mut See<'_>) -> Result<Scanned, AuditError> {
+        let Some(current) = &mut self.current else {
+            return Ok(Scanned::Read);
+        };
+        let went = self
+            .wanted
+            .ended_lines(&self.path, &mut current.lines, see)
+            .map_err(failed(&self.path))?;
+        Ok(match went {
+            ControlFlow::Continue(()) => Scanned::Read,
+            ControlFlow::Break(()) => Scanned::Ended,
+        })
+    }
+
+    fn read_rotated(&self, path: &Path, see: &mut See<'_>) -> Result<ControlFlow<()>, AuditError> {
+        let file = files::open_rotated(path, self.access)?;
+        let written = file
+            .metadata()
+            .and_then(|facts| facts.modified())
+            .ok()
+            .and_then(|at| jiff::Timestamp::try_from(at).ok())
+            .map(jiff::Timestamp::as_millisecond);
+        if self.wanted.query.rules_out(written, None) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut lines = Lines::new(file);
+        let went = self
+            .wanted
+            .file(path, &mut lines, see)
+            .map_err(failed(path))?;
+        Ok(went)
+    }
+}
+
+impl Wanted {
+    /// Looks at a whole file.
+    fn file<R: Read>(
+        &self,
+        path: &Path,
+        lines: &mut Lines<R>,
+        see: &mut See<'_>,
+    ) -> io::Result<ControlFlow<()>> {
+        if self.query.until_ms.is_some() {
+            // The first line tells whether the file is later than what is wanted.
+            let Some(line) = lines.next_or_rest()? else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            let first = line.whole().and_then(time_of);
+            if self.query.rules_out(None, first) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if self.line(path, &line, see).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        if self.ended_lines(path, lines, see)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(self.rest(path, lines, see))
+    }
+
+    fn ended_lines<R: Read>(
+        &self,
+        path: &Path,
+        lines: &mut Lines<R>,
+        see: &mut See<'_>,
+    ) -> io::Result<ControlFlow<()>> {
+        loop {
+            let next = match &self.needle {
+                Some(needle) => lines.next_with(needle)?,
+                None => lines.next()?,
+            };
+            match next {
+                None => return Ok(ControlFlow::Continue(())),
+                Some(line) if self.line(path, &line, see).is_break() => {
+                    return Ok(ControlFlow::Break(()));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn rest<R: Read>(
+        &self,
+        path: &Path,
+        lines: &mut Lines<R>,
+        see: &mut See<'_>,
+    ) -> ControlFlow<()> {
+        match lines.rest() {
+            Some(line) => self.line(path, &line, see),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn line(&self, path: &Path, line: &Line<'_>, see: &mut See<'_>) -> ControlFlow<()> {
+        let at = (path, line.number);
+        let Some(bytes) = line.whole() else {
+            return self.piece(at, line.length, see);
+        };
+        if bytes.trim_ascii().is_empty() {
+            return ControlFlow::Continue(());
+        }
+        if let Some(needle) = &self.needle
+            && needle.find(bytes).is_none()
+        {
+            return ControlFlow::Continue(());
+        }
+        // An entry that tells its time where it is expected need not be read to be left out.
+        if let Some(time) = time_of(bytes)
+            && !self.query.wants_time(|| Some(time))
+        {
+            return ControlFlow::Continue(());
+        }
+        if let Some(entry) = Logged::parse(bytes) {
+            return self.entry(at, bytes, entry, see);
+        }
+        let Some(start) = glued(bytes) else {
+            return self.piece(at, line.length, see);
+        };
+        self.piece(at, start as u64, see)?;
+        let raw = bytes.get(start..).unwrap_or_default();
+        match Logged::parse(raw) {
+            Some(entry) => self.entry(at, raw, entry, see),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn entry(
+        &self,
+        at: (&Path, u64),
+        raw: &[u8],
+        entry: Logged,
+        see: &mut See<'_>,
+    ) -> ControlFlow<()> {
+        if !self.query.wants(&entry) {
+            return ControlFlow::Continue(());
+        }
+        see(Found::Entry { at, raw, entry })
+    }
+
+    /// What is no entry is told of where everything is wanted, or where it holds what is looked for.
+    fn piece(&self, at: (&Path, u64), bytes: u64, see: &mut See<'_>) -> ControlFlow<()> {
+        if self.query.is_empty() || self.needle.is_some() {
+            return see(Found::Piece { at, bytes });
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The time of a line whose header is as we and the peer write it.
+fn time_of(line: &[u8]) -> Option<i64> {
+    if !line.starts_with(super::line::LINE_START) {
+        return None;
+    }
+    let text = std::str::from_utf8(line.get(TIME)?).ok()?;
+    let at: jiff::Timestamp = text.parse().ok()?;
+    Some(at.as_millisecond())
+}
