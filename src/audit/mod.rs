@@ -4,11 +4,11 @@
 //! same file: they take turns by a lock on it, and each takes the hash of the last line into its own, so that a line that was
 //! edited, removed or moved shows. When the file is large or old it is renamed away, and the chain goes on in a new one.
 //!
-//! It does not look into commands for secrets: a command stands there as it was asked, up to the width of a field. It syncs to
-//! the disk only what it is told to.
+//! It does not look for secrets that no name announces, see [`crate::presentation::secrets`]. It syncs to the disk only what it is
+//! told to.
 //!
 //! Invariants: directories 0700 and the file 0600 from the first byte; a link, or somebody else's file, is refused; no value
-//! under a telling key is written; no written byte is a control or invisible character; what was cut says so, with the length
+//! under a telling key, and none behind a telling name in a command line, is written; no written byte is a control or invisible character; what was cut says so, with the length
 //! and digest of the whole; a record that did not get written is an error, never silence; nobody is waited for longer than a
 //! quarter of a second; no line that was written is changed or removed.
 
@@ -28,6 +28,7 @@ mod logged;
 mod place;
 mod query;
 mod reader;
+mod recall;
 mod rotation;
 mod scan;
 mod stats;
@@ -47,6 +48,7 @@ pub use held::Unwritten;
 pub use logged::{Logged, Outcome};
 pub use query::{DeciderFilter, Query};
 pub use reader::{Entries, Record, read_entries};
+pub use recall::{Recall, Recalled, recall};
 pub use scan::{Found, Scan, Scanned, See};
 pub use stats::{Stats, Tally};
 pub use story::{Node, Part, Role, Story, Telling};
