@@ -1,239 +1,194 @@
-//! The review log read back: checked, and searched for one ask. The floors are a program that hashes each line of the same file, and one
-//! that only reads it.
+//! What the review log costs: an append, alone and beside 63 other processes, and the bytes of a decision.
 //!
-//! The logs are made for the run: a million lines of the kinds that a relayed ask leaves, and a gigabyte of them.
+//! The floor writes lines of the same length to a file opened for appending: no JSON, no lock, no chain.
 
-use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::fs;
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::figures::{Goal, Line, Unit};
-use crate::in_turn;
+use askrelay::audit::{Ending, Entry, Options, ReviewLog};
+use askrelay::wire::DecisionSource;
+use serde_json::Value;
+
+use crate::figures::{Goal, Line, Times, Unit, median};
 use crate::place::Place;
+use crate::process::{self, Relay, Role, Spawned};
+use crate::product::{Product, Serving};
+use crate::{REPEATS, WARM};
 
-const LINES: u64 = 1_000_000;
-const BYTES: u64 = 1_000_000_000;
+/// Writers at once, and how much each of them writes.
+const WRITERS: usize = 64;
+const EACH: usize = 500;
 
-/// How much is read at once; more is not faster.
-const CHUNK: usize = 256 << 10;
+const ALONE: usize = 5_000;
 
-/// Writes whole asks of five lines each until `is_enough` of their lines and bytes.
-fn generate(path: &Path, is_enough: impl Fn(u64, u64) -> bool) -> u64 {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
-    let (mut lines, mut bytes, mut chain) = (0, 0, "null".to_owned());
-    while !is_enough(lines, bytes) {
-        let id = id_of(lines / 5);
-        let head = |event| {
-            format!(
-                r#"{{"timestamp":"2026-11-30T13:{:02}:{:02}.{:03}Z","extension":"askrelay","stream":"review","event":"{event}""#,
-                lines / 60_000 % 60,
-                lines / 1_000 % 60,
-                lines % 1_000
-            )
-        };
-        let decider =
-            r#""decidedBy":{"kind":"rule","surface":"bash","pattern":"ls *","origin":"global"}"#;
-        let hop = format!(
-            r#""requestId":"{id}","source":"primary","requesterAgentName":"builder","requesterSessionId":"worker-{}","targetSessionId":"main""#,
-            lines % 32
-        );
-        let file =
-            |kind| format!("/home/me/.local/state/askrelay/spool/sessions/main/{kind}/{id}.json");
-        for body in [
-            format!(
-                r#"{},{hop},"requestPath":"{}","responsePath":"{}""#,
-                head("forwarded_permission.request_created"),
-                file("requests"),
-                file("responses")
-            ),
-            format!(
-                r#"{},{decider},{hop},"requestPath":"{}""#,
-                head("forwarded_permission.auto_approved"),
-                file("requests")
-            ),
-            format!(
-                r#"{},{decider},{hop},"responsePath":"{}","resolution":"approved","denialReason":null"#,
-                head("forwarded_permission.approved"),
-                file("responses")
-            ),
-            format!(
-                r#"{},"requestId":"{id}","source":"tool_call","agentName":"builder","surface":"bash","toolName":"bash","command":"ls -l src/{lines}""#,
-                head("permission_request.waiting"),
-            ),
-            format!(
-                r#"{},"decidedBy":{{"kind":"forwarded","responderSessionId":"main","decision":{{"kind":"user","via":"dialog"}}}},"requestId":"{id}","approved":true"#,
-                head("forwarded_permission.response_received"),
-            ),
-        ] {
-            let line = format!("{body},\"chain\":{chain}}}");
-            chain = format!("\"{}\"", blake3::hash(line.as_bytes()).to_hex());
-            out.write_all(line.as_bytes()).unwrap();
-            out.write_all(b"\n").unwrap();
-            lines += 1;
-            bytes += line.len() as u64 + 1;
-        }
-    }
-    out.flush().unwrap();
-    lines
+/// A record as the serving side writes one for each decision.
+fn record(me: &str, number: usize) -> Entry {
+    let decided_by = DecisionSource::Rule {
+        surface: "bash".to_owned(),
+        pattern: Some("ls *".to_owned()),
+        origin: Some("global".to_owned()),
+    };
+    Entry::ending(Ending::Approved, &decided_by)
+        .with("requestId", format!("perm-6f0d1c52-8a3e-4b7d-9c11-{me:0>4}{number:08}"))
+        .with("source", "askrelay")
+        .with("requesterAgentName", "builder")
+        .with("requesterSessionId", "child-7")
+        .with("targetSessionId", "lead-1")
+        .with("responsePath", "/home/me/.local/state/askrelay/spool/sessions/lead-1/responses/perm-6f0d1c52-8a3e-4b7d-9c11-0a5be2d4f763.json")
+        .with("resolution", "approved")
+        .with("denialReason", Value::Null)
 }
 
-/// The id of the ask that is the `number`th: none of them is the beginning of another.
-fn id_of(number: u64) -> String {
-    let digest = blake3::hash(&number.to_le_bytes()).to_hex();
-    format!("perm-{}", &digest[..32])
+fn await_go() {
+    println!("ready");
+    let mut go = [0];
+    std::io::stdin().read_exact(&mut go).unwrap();
 }
 
-/// Reads a file in pieces.
-fn read(path: &Path, mut see: impl FnMut(&[u8])) {
-    let mut file = File::open(path).unwrap();
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        match file.read(&mut buffer).unwrap() {
-            0 => return,
-            count => see(&buffer[..count]),
-        }
-    }
+/// Appends records to the log of this directory.
+pub(crate) fn writer(dir: &Path, me: &str, count: usize) {
+    let log = ReviewLog::open(&dir.join("review.jsonl"), Options::default()).unwrap();
+    let records: Vec<Entry> = (0..count).map(|number| record(me, number)).collect();
+    await_go();
+    report(records.iter().map(|record| {
+        let started = Instant::now();
+        // Whoever does not get the lock in time writes with the next.
+        let _later = log.append_or_hold(1_798_700_000_000, std::slice::from_ref(record));
+        started.elapsed()
+    }));
 }
 
-fn timed(work: impl FnOnce()) -> f64 {
-    let started = Instant::now();
-    work();
-    started.elapsed().as_secs_f64()
-}
-
-/// Reads a file and hashes each line, and nothing more.
-fn hash_lines(path: &Path) {
-    let mut left = Vec::new();
-    let mut last = None;
-    read(path, |bytes| {
-        let mut rest = bytes;
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            let (line, behind) = rest.split_at(end);
-            rest = &behind[1..];
-            last = Some(if left.is_empty() {
-                blake3::hash(line)
-            } else {
-                left.extend_from_slice(line);
-                let hash = blake3::hash(&left);
-                left.clear();
-                hash
-            });
-        }
-        left.extend_from_slice(rest);
-    });
-    assert!(last.is_some());
-}
-
-fn askrelay(log: &Path, args: &[&str]) -> String {
-    let ended = Command::new(env!("CARGO_BIN_EXE_askrelay"))
-        .arg("log")
-        .args(args)
-        .arg("--log")
-        .arg(log)
-        .stderr(Stdio::inherit())
-        .output()
+/// Appends lines of the length of such records to a plain file.
+pub(crate) fn floor(dir: &Path, me: &str, count: usize) {
+    let (own, shared) = (dir.join(format!("{me}.jsonl")), dir.join("floor.log"));
+    let log = ReviewLog::open(&own, Options::default()).unwrap();
+    log.append(1_798_700_000_000, &record(me, 0)).unwrap();
+    log.append(1_798_700_000_000, &record(me, 1)).unwrap();
+    let written = fs::read(&own).unwrap();
+    fs::remove_file(&own).unwrap();
+    let line = written
+        .split_inclusive(|byte| *byte == b'\n')
+        .nth(1)
         .unwrap();
-    assert!(ended.status.success());
-    String::from_utf8(ended.stdout).unwrap()
+    let mut file = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(shared)
+        .unwrap();
+    await_go();
+    report((0..count).map(|_| {
+        let started = Instant::now();
+        file.write_all(line).unwrap();
+        started.elapsed()
+    }));
 }
 
-pub(crate) fn verify(place: &Place) {
-    let dir = place.fresh();
-    let log = dir.path().join("review.jsonl");
-    let lines = generate(&log, |lines, _| lines >= LINES);
-    let product = || {
-        timed(|| {
-            let told = askrelay(&log, &["verify"]);
-            assert!(
-                told.contains(&format!("the chain holds: {lines} lines")),
-                "{told}"
-            );
-        })
-    };
-    let (floor, figure) = in_turn(|| timed(|| hash_lines(&log)), product);
-    Line {
-        what: "`log verify` over 1,000,000 lines; floor: read, hash each",
-        unit: Unit::Seconds,
-        floor,
-        product: figure,
-        goal: Goal::AtMostTimes(1.3),
+/// Prints when all is done: what is measured is no pipe.
+fn report(times: impl Iterator<Item = std::time::Duration>) {
+    let times: Vec<_> = times.collect();
+    for time in times {
+        println!("{}", time.as_nanos());
     }
-    .print();
-    let whole = || {
-        let mut hasher = blake3::Hasher::new();
-        read(&log, |bytes| {
-            hasher.update(bytes);
-        });
-        assert_ne!(hasher.finalize(), blake3::hash(b""));
-    };
-    let (floor, figure) = in_turn(|| timed(whole), product);
-    Line {
-        what: "the same; floor: read, one hash over all bytes",
-        unit: Unit::Seconds,
-        floor,
-        product: figure,
-        goal: Goal::None,
-    }
-    .print();
 }
 
-pub(crate) fn search(place: &Place) {
+fn race(place: &Place, role: Role, writers: usize, each: usize) -> Relay {
     let dir = place.fresh();
-    let log = dir.path().join("review.jsonl");
-    let lines = generate(&log, |_, bytes| bytes >= BYTES);
-    let floor = || {
-        timed(|| {
-            let mut bytes = 0;
-            read(&log, |piece| bytes += piece.len() as u64);
-            assert!(bytes >= BYTES);
+    let children = (0..writers)
+        .map(|me| {
+            let (me, each) = (me.to_string(), each.to_string());
+            Spawned::role(role, &[dir.path().as_ref(), me.as_ref(), each.as_ref()])
         })
+        .collect();
+    process::race(children)
+}
+
+pub(crate) fn log(place: &Place) {
+    let p50 = |relay: Relay| Times::new(relay.times).quantile(0.5);
+    let alone = |role| {
+        let mut relay = race(place, role, 1, ALONE + WARM);
+        relay.times.drain(..WARM);
+        p50(relay)
     };
-    let search = |args: &[&str], found: usize| {
-        let told = askrelay(&log, args);
-        assert_eq!(told.lines().count(), found, "{args:?}");
-    };
-    let id = id_of(lines / 10);
-    let (read, product) = in_turn(floor, || timed(|| search(&["--json", "--request", &id], 5)));
-    Line {
-        what: "`log --request` in 1 GB; floor: one plain read",
-        unit: Unit::Seconds,
-        floor: read,
+    let (floor, product) = crate::in_turn(|| alone(Role::LogFloor), || alone(Role::LogWriter));
+    print(
+        "log: an append by one process: p50",
+        Unit::Seconds,
+        floor,
         product,
-        goal: Goal::AtMostTimes(1.5),
-    }
-    .print();
-    let (read, product) = in_turn(floor, || {
-        timed(|| {
-            let told = askrelay(&log, &["story", &id]);
-            assert!(told.contains("Approved by a person"), "{told}");
+    );
+
+    let runs: Vec<(Relay, Relay)> = (0..REPEATS)
+        .map(|_| {
+            let floor = race(place, Role::LogFloor, WRITERS, EACH);
+            (floor, race(place, Role::LogWriter, WRITERS, EACH))
         })
-    });
-    Line {
-        what: "`log story` in 1 GB; floor: one plain read",
-        unit: Unit::Seconds,
-        floor: read,
-        product,
-        goal: Goal::AtMostTimes(1.5),
+        .collect();
+    let rates = |rate: fn(&(Relay, Relay)) -> f64| Some(median(runs.iter().map(rate).collect()));
+    print(
+        "log: 64 processes that append at once: records",
+        Unit::PerSecond,
+        rates(|(floor, _)| floor.rate),
+        rates(|(_, product)| product.rate),
+    );
+    let (floors, products) = runs
+        .into_iter()
+        .map(|(floor, product)| (p50(floor), p50(product)))
+        .unzip();
+    print(
+        "the same: p50",
+        Unit::Seconds,
+        Some(median(floors)),
+        Some(median(products)),
+    );
+    growth(place);
+}
+
+/// The bytes that one decision of policy adds to the log, on both sides, with and without who decided and the chain.
+fn growth(place: &Place) {
+    const ASKS: usize = 100;
+    let product = Product::new(place);
+    let server = product.serve(Serving::Policy);
+    product.relay(1, 1, ASKS, std::time::Duration::ZERO);
+    drop(server);
+    let mut with = 0;
+    let mut without_decider = 0;
+    let mut without_chain = 0;
+    for file in product.logs() {
+        let text = fs::read_to_string(file).unwrap();
+        for line in text.lines() {
+            let Value::Object(mut record) = serde_json::from_str(line).unwrap() else {
+                panic!("{line}")
+            };
+            let id = record.get("requestId");
+            if id.is_none() {
+                continue;
+            }
+            let length = |record: &serde_json::Map<String, Value>| {
+                serde_json::to_string(record).unwrap().len() + 1
+            };
+            with += length(&record);
+            let mut unchained = record.clone();
+            unchained.shift_remove("chain");
+            without_chain += length(&unchained);
+            record.shift_remove("decidedBy");
+            without_decider += length(&record);
+        }
     }
-    .print();
-    let (read, product) = in_turn(floor, || {
-        timed(|| search(&["--json", "--since", "2027-01-01"], 0))
-    });
+    #[expect(clippy::cast_precision_loss, reason = "some kilobytes")]
+    let each = |bytes: usize| Some(bytes as f64 / ASKS as f64);
+    let what = "log: bytes of a decision, both sides; without its decider";
+    print(what, Unit::Bytes, each(without_decider), each(with));
+    let what = "the same; without the chain";
+    print(what, Unit::Bytes, each(without_chain), each(with));
+}
+
+fn print(what: &'static str, unit: Unit, floor: Option<f64>, product: Option<f64>) {
     Line {
-        what: "`log --since` in 1 GB, which looks at each line",
-        unit: Unit::Seconds,
-        floor: read,
-        product,
-        goal: Goal::None,
-    }
-    .print();
-    let (read, product) = in_turn(floor, || timed(|| drop(askrelay(&log, &["stats"]))));
-    Line {
-        what: "`log stats` in 1 GB, which reads each entry",
-        unit: Unit::Seconds,
-        floor: read,
+        what,
+        unit,
+        floor,
         product,
         goal: Goal::None,
     }

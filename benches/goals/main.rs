@@ -31,7 +31,7 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 13] = [
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
@@ -43,8 +43,7 @@ const ROWS: [Row; 14] = [
     ("idle", idle),
     ("render", render::render),
     ("seal", seal::seal),
-    ("log-verify", log::verify),
-    ("log-search", log::search),
+    ("log", log::log),
     ("size", size),
 ];
 
@@ -89,6 +88,8 @@ fn play(name: &str, args: &[String]) {
     let gap = |n: usize| Duration::from_micros(args[n].parse().unwrap());
     match role {
         Role::Hello => {}
+        Role::LogFloor => log::floor(&dir(), &args[1], number(2)),
+        Role::LogWriter => log::writer(&dir(), &args[1], number(2)),
         Role::FloorServer => floor::server(&dir()),
         Role::FloorChild => floor::child(&dir(), &args[1], number(2), number(3), gap(4)),
         Role::FloorDrain => floor::drain_role(&dir()),

@@ -1,5 +1,7 @@
 //! What must hold of every value and of every sequence of bytes: round trips, and that nothing but a clear approval is one.
 
+mod provenance;
+
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use serde_json::Value;

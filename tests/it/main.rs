@@ -28,6 +28,7 @@ mod flow_seal;
 mod flow_serving;
 mod hostile_crash;
 mod hostile_inbox;
+mod hostile_log;
 mod hostile_machine;
 mod hostile_outbox;
 mod hostile_seal;

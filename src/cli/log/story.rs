@@ -120,7 +120,7 @@ impl<'a> Gathered<'a> {
                         }
                     }
                 }
-                Found::Piece { .. } | Found::Cut => super::warn_of(&found),
+                Found::Piece { .. } | Found::Cut | Found::Header { .. } => super::warn_of(&found),
             }
             ControlFlow::Continue(())
         };
@@ -363,7 +363,7 @@ fn as_json(id: &str, story: &Story) -> Value {
         .map(|part| {
             json!({
                 "file": part.at.0,
-                "line": part.at.1,
+                "atByte": part.at.1,
                 "session": part.writer,
                 "entry": part.entry.members(),
             })
