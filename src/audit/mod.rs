@@ -1,8 +1,11 @@
 //! The review log: one JSON line for each thing that happened to an ask, so that later it can be told who allowed what.
 //!
-//! One writer ([`ReviewLog`]), one kind of record ([`Entry`]), one reader ([`read_entries`]). Several processes append to the
+//! One writer ([`ReviewLog`]), one kind of record ([`Entry`]), one reader of a file ([`read_entries`]). Several processes append to the
 //! same file: they take turns by a lock on it, and each takes the hash of the last line into its own, so that a line that was
 //! edited, removed or moved shows. When the file is large or old it is renamed away, and the chain goes on in a new one.
+//!
+//! Reading it back has rooms of its own: all its files as they grow ([`Scan`]), the check of its chain ([`verify()`]), the story of one
+//! ask ([`Story`]), and its numbers ([`Stats`]). They take no lock and change nothing.
 //!
 //! It does not look into commands for secrets: a command stands there as it was asked, up to the width of a field. It syncs to
 //! the disk only what it is told to.
