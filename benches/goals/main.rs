@@ -14,6 +14,7 @@
 mod figures;
 mod floor;
 mod log;
+mod log_reading;
 mod place;
 mod process;
 mod product;
@@ -31,7 +32,7 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 15] = [
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
@@ -44,6 +45,8 @@ const ROWS: [Row; 13] = [
     ("render", render::render),
     ("seal", seal::seal),
     ("log", log::log),
+    ("log-verify", log_reading::verify),
+    ("log-search", log_reading::search),
     ("size", size),
 ];
 

@@ -58,6 +58,8 @@ events! {
         Resolved = "permission_request.resolved",
         /// A process before this one had decided and answered the request.
         AnsweredBefore = "forwarded_permission.answered_before",
+        /// What a person decided, as a process before this one recorded it, is answered now.
+        DecisionRecalled = "forwarded_permission.decision_recalled",
         /// An answer was decided and recorded, and nobody was there to take it.
         AnswerUnclaimed = "forwarded_permission.answer_unclaimed",
         /// A session is served from now on.

@@ -7,12 +7,12 @@
 //! Reading it back has rooms of its own: all its files as they grow ([`Scan`]), the check of its chain ([`verify()`]), the story of one
 //! ask ([`Story`]), and its numbers ([`Stats`]). They take no lock and change nothing.
 //!
-//! It does not look into commands for secrets: a command stands there as it was asked, up to the width of a field. It syncs to
-//! the disk only what it is told to.
+//! It does not look for secrets that no name announces, see [`crate::presentation::secrets`]. It syncs to the disk only what it is
+//! told to.
 //!
 //! Invariants: directories 0700 and the file 0600 from the first byte; a link, or somebody else's file, is refused; no value
-//! under a telling key is written; no written byte is a control or invisible character; what was cut says so, with the length
-//! and digest of the whole; a record that did not get written is an error, never silence; nobody is waited for longer than a
+//! under a telling key, and none behind a telling name in a command line, is written; no written byte is a control or invisible
+//! character; what was cut says so, with the length and digest of the whole; a record that did not get written is an error, never silence; nobody is waited for longer than a
 //! quarter of a second; no line that was written is changed or removed.
 
 mod chain;
@@ -30,6 +30,7 @@ mod logged;
 mod place;
 mod query;
 mod reader;
+mod recall;
 mod rotation;
 mod scan;
 mod stats;
@@ -49,6 +50,7 @@ pub use held::Unwritten;
 pub use logged::{Logged, Outcome};
 pub use query::{DeciderFilter, Query};
 pub use reader::{Entries, Record, read_entries};
+pub use recall::{Recall, Recalled, recall};
 pub use scan::{Found, Scan, Scanned, See};
 pub use stats::{Stats, Tally};
 pub use story::{Node, Part, Role, Story, Telling};

@@ -163,7 +163,11 @@ impl Writer {
         unwritten: Unwritten,
     ) -> Result<(), AuditError> {
         let written = self.put(at_ms, entries, unwritten)?;
+        #[cfg(debug_assertions)]
+        crate::spool::fault::at("log/written");
         let Err(source) = written.log.sync(&self.path) else {
+            #[cfg(debug_assertions)]
+            crate::spool::fault::at("log/synced");
             return Ok(());
         };
         let error = AuditError::Sync {

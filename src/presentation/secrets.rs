@@ -2,8 +2,8 @@
 //!
 //! A secret is found by what stands before it, never by what it looks like: a telling name in front of `=`, a header that
 //! authenticates, an option for a password, the user's part of an address. The line is taken apart as the shell takes it, so
-//! quotes, wrappers, substitutions and shells within shells hide nothing. A line that cannot be taken apart goes through [`scan`],
-//! which masks more.
+//! quotes, wrappers, substitutions and shells within shells hide nothing. A line that cannot be taken apart is gone through token by
+//! token, and more of it is masked.
 //!
 //! What no name announces stays as it is: a password that is a bare argument, the content of a file, what a substitution prints.
 //! Nothing here is for prompts, answers or files of the spool: whoever decides must see the whole.

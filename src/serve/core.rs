@@ -15,7 +15,7 @@ use super::event::{
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
-use crate::audit::{self, AuditError, Entry, ReviewLog, Unwritten};
+use crate::audit::{self, AuditError, Entry, Recall, ReviewLog, Unwritten};
 use crate::clock::{self, Moment};
 use crate::presentation::broadcast::Broadcast;
 use crate::process;
@@ -51,6 +51,8 @@ impl std::fmt::Debug for Notices {
 
 /// How long work goes on before other inputs get their turn.
 const SLICE: Duration = Duration::from_millis(5);
+/// Of how many requests the age is asked for when decisions about them are looked up.
+const MOST_DATED: usize = 256;
 
 /// What only the loop can do, for it needs the runtime or the watcher's thread.
 #[derive(Debug)]
@@ -279,6 +281,33 @@ impl Core {
             }
             // The next poll finds it replaced still, and comes here again.
             Err(error) => self.trouble("reopen", Err(error)),
+        }
+    }
+
+    /// Looks in the log for what a person decided about the requests that lie there now, and which were not answered: the process
+    /// before this one may have ended in between. Without any there is nothing to look for.
+    pub(super) fn recall(&mut self) {
+        let waiting: Vec<&RequestId> = self
+            .reads
+            .iter()
+            .filter_map(|read| read.id.as_ref())
+            .collect();
+        let Some(path) = self.log.path().filter(|_| !waiting.is_empty()) else {
+            return;
+        };
+        // Of many it costs more to ask for their age than to read some more of the log.
+        let few = waiting.len() <= MOST_DATED;
+        let oldest = few
+            .then(|| self.inbox.oldest_ms(waiting.iter().copied()))
+            .flatten();
+        let Recall { decisions, trouble } = audit::recall(path, &self.session, waiting, oldest);
+        self.state.recall(decisions);
+        if let Some(error) = trouble {
+            let text = format!(
+                "whether somebody decided before about what waits cannot be told: {}",
+                describe(&error)
+            );
+            self.record(&[warning(&text)]);
         }
     }
 

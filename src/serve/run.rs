@@ -284,6 +284,7 @@ impl Server {
         core.look_at_parent(now);
         core.answered_before = core.inbox.responses()?.into_iter().collect();
         core.scan(now, Effort::Full);
+        core.recall();
         core.beat(now);
         core.heartbeat.sweep_dead(file_now);
         let started = Entry::new(audit::Event::ServingStarted)

@@ -27,7 +27,7 @@ use serde_json::Value;
 use self::annotations::Annotations;
 use super::event::{Care, Effect, Event, FileClock, ParentLife};
 use super::queue::Queue;
-use crate::audit::{self, Ending, Entry};
+use crate::audit::{self, Ending, Entry, Recalled};
 use crate::clock::Moment;
 use crate::policy::{self, Policy, SessionRules};
 use crate::presentation::review_line;
@@ -97,6 +97,8 @@ pub struct State {
     growing: HashMap<Candidate, Moment>,
     /// Files that could not even be moved aside.
     given_up: HashSet<Candidate>,
+    /// What a person decided before a crash about requests that may still lie there.
+    recalled: HashMap<RequestId, Recalled>,
     files: FileClock,
     shutting_down: bool,
     life_every: Duration,
@@ -182,6 +184,7 @@ impl State {
             reading: HashSet::new(),
             growing: HashMap::new(),
             given_up: HashSet::new(),
+            recalled: HashMap::new(),
             files: FileClock::default(),
             shutting_down: false,
             life_every: LIFE_EVERY_WITHOUT_EVENTS,
@@ -193,6 +196,11 @@ impl State {
     /// Tells the time of the file system.
     pub fn set_file_clock(&mut self, files: FileClock) {
         self.files = files;
+    }
+
+    /// Tells what a person decided in a process before this one, and nobody was told: it is answered when its request has been read.
+    pub fn recall(&mut self, recalled: HashMap<RequestId, Recalled>) {
+        self.recalled = recalled;
     }
 
     /// Tells that changes are known to raise events here.

@@ -1,6 +1,7 @@
 //! The pure step, driven by events alone: what must hold after any sequence of them, and a few sequences in particular.
 
 mod inbox;
+mod recall;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

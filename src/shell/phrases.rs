@@ -1,12 +1,15 @@
 //! The words of a command line, each byte with its place in the line: for those who look at words and not at what is run.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use tree_sitter::Node;
 
-use super::reader::Reader;
+use super::Floor;
+use super::reader::{Frame, Input, Reader};
 use super::script::Script;
 use super::word::{Word, word};
+use super::wrappers::{Program, program};
 
 /// Text as a command gets it, with the place of each of its bytes in the line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -155,4 +158,85 @@ pub(super) fn assignment(script: &Script<'_>, node: Node<'_>) -> Option<Phrase> 
         None => Vec::new(),
     };
     Some(Phrase::Assignment { name, values })
+}
+
+impl<'a> Reader<'a> {
+    /// What is said on a line, and whether nothing of it was left unread.
+    pub(super) fn heard(line: &'a str) -> (Vec<Phrase>, bool) {
+        let mut reader = Self::new(line);
+        reader.phrases = Some(Vec::new());
+        reader.line();
+        let fed_with_doubt = reader.has_hungry_shell && reader.doubts_text;
+        let is_whole = !reader.doubts && !fed_with_doubt && !reader.is_full();
+        let mut phrases = reader.phrases.unwrap_or_default();
+        let code: HashSet<Range<usize>> = reader.code.into_iter().collect();
+        for phrase in &mut phrases {
+            if let Phrase::Command(words) = phrase {
+                words.retain(|word| !code.contains(&word.range()));
+            }
+        }
+        (phrases, is_whole)
+    }
+
+    /// Takes note of a doubt, which a weightier floor would cover.
+    pub(super) fn doubt(&mut self, floor: Option<Floor>) {
+        self.doubts |=
+            floor.is_some_and(|floor| matches!(floor, Floor::UnparsedSubtree | Floor::Unparseable));
+    }
+
+    /// Takes down what is said, where somebody asked for it.
+    pub(super) fn hear(&mut self, phrase: impl FnOnce() -> Option<Phrase>) {
+        if let Some(phrases) = &mut self.phrases {
+            phrases.extend(phrase());
+        }
+    }
+
+    /// Takes note of words that are command lines.
+    pub(super) fn takes_apart(&mut self, script: &Script<'_>, words: &[Word]) {
+        if self.phrases.is_some() {
+            let ranges = words.iter().map(|word| range(script, word));
+            self.code.extend(ranges);
+        }
+    }
+
+    /// Takes down what is said to a shell among the arguments of a program that nothing is seen through. It is only heard: what
+    /// the program makes of it nobody knows. The same goes for the text of a here-document: it may be on its way to a shell, or to
+    /// a file of assignments.
+    pub(super) fn overhear(
+        &mut self,
+        script: &Script<'_>,
+        words: &[Word],
+        input: Option<&Input>,
+        within: &Frame,
+    ) {
+        if self.phrases.is_none() {
+            return;
+        }
+        if let Some(input) = input {
+            // That it is no code is no doubt about the line, unless some shell reads what the line does not show.
+            let before = (std::mem::take(&mut self.doubts), self.left);
+            self.handed_on(script, input.code.clone(), within);
+            self.doubts_text |= self.doubts;
+            (self.doubts, self.left) = before;
+        }
+        let known = |word: &Word| word.literal().map(program);
+        let is_a_shell = |word: &Word| matches!(known(word), Some(Program::Shell(_)));
+        if matches!(
+            words.first().and_then(known),
+            Some(Program::Shell(_) | Program::OtherShell)
+        ) {
+            let option = |word: &Word| {
+                let text = word.literal().unwrap_or_default();
+                let letters = text.strip_prefix('-').unwrap_or_default();
+                text == "--command" || !letters.starts_with('-') && letters.contains('c')
+            };
+            let line = words.iter().skip_while(|word| !option(word)).nth(1);
+            if let Some(line) = line {
+                self.takes_apart(script, std::slice::from_ref(line));
+                self.handed_on(script, line.value.clone(), within);
+            }
+        } else if let Some(before) = words.iter().skip(1).position(is_a_shell) {
+            self.argument(script, words, before + 1..words.len(), None, within);
+        }
+    }
 }

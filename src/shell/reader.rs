@@ -1,7 +1,6 @@
 //! Gathers the units of a line and of the command lines inside it.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::ops::Range;
 
 use super::phrases::{self, Phrase};
@@ -86,21 +85,21 @@ pub(super) struct Reader<'a> {
     units: Vec<Unit<'a>>,
     wholes: Vec<Range<usize>>,
     /// How many units and wholes may still come.
-    left: usize,
+    pub(super) left: usize,
     /// What is said, for those who ask for it.
-    phrases: Option<Vec<Phrase>>,
+    pub(super) phrases: Option<Vec<Phrase>>,
     /// Where words stand that are command lines and were taken apart as such.
-    code: Vec<Range<usize>>,
+    pub(super) code: Vec<Range<usize>>,
     /// Whether anything was left unread or was not understood, whatever floor else there is.
-    doubts: bool,
+    pub(super) doubts: bool,
     /// The same of texts of here-documents that may be no code.
-    doubts_text: bool,
+    pub(super) doubts_text: bool,
     /// Whether a shell reads code that is not on the line, or is the text of another command's here-document.
-    has_hungry_shell: bool,
+    pub(super) has_hungry_shell: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn new(line: &'a str) -> Self {
+    pub(super) fn new(line: &'a str) -> Self {
         Self {
             line,
             units: Vec::new(),
@@ -115,40 +114,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the line.
-    fn line(&mut self) -> Option<Floor> {
+    pub(super) fn line(&mut self) -> Option<Floor> {
         self.script(&Script::line(self.line), &Frame::default())
-    }
-
-    /// What is said on a line, and whether nothing of it was left unread.
-    pub(super) fn heard(line: &'a str) -> (Vec<Phrase>, bool) {
-        let mut reader = Self {
-            phrases: Some(Vec::new()),
-            ..Self::new(line)
-        };
-        reader.line();
-        let fed_with_doubt = reader.has_hungry_shell && reader.doubts_text;
-        let is_whole = !reader.doubts && !fed_with_doubt && !reader.is_full();
-        let mut phrases = reader.phrases.unwrap_or_default();
-        let code: HashSet<Range<usize>> = reader.code.into_iter().collect();
-        for phrase in &mut phrases {
-            if let Phrase::Command(words) = phrase {
-                words.retain(|word| !code.contains(&word.range()));
-            }
-        }
-        (phrases, is_whole)
-    }
-
-    /// Takes note of a doubt, which a weightier floor would cover.
-    pub(super) fn doubt(&mut self, floor: Option<Floor>) {
-        self.doubts |=
-            floor.is_some_and(|floor| matches!(floor, Floor::UnparsedSubtree | Floor::Unparseable));
-    }
-
-    /// Takes down what is said, where somebody asked for it.
-    pub(super) fn hear(&mut self, phrase: impl FnOnce() -> Option<Phrase>) {
-        if let Some(phrases) = &mut self.phrases {
-            phrases.extend(phrase());
-        }
     }
 
     /// Reads one piece of code; says why it, as a whole, may not be allowed.
@@ -286,7 +253,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A command that is made of some of the words of another.
-    fn argument(
+    pub(super) fn argument(
         &mut self,
         script: &Script<'_>,
         words: &[Word],
@@ -298,55 +265,6 @@ impl<'a> Reader<'a> {
         if let (Some(first), Some(last)) = (words.first(), words.last()) {
             let part = first.range.start..last.range.end.max(first.range.start);
             self.command(script, part, words, None, input, within);
-        }
-    }
-
-    /// Takes note of words that are command lines.
-    fn takes_apart(&mut self, script: &Script<'_>, words: &[Word]) {
-        if self.phrases.is_some() {
-            let ranges = words.iter().map(|word| phrases::range(script, word));
-            self.code.extend(ranges);
-        }
-    }
-
-    /// Takes down what is said to a shell among the arguments of a program that nothing is seen through. It is only heard: what
-    /// the program makes of it nobody knows. The same goes for the text of a here-document: it may be on its way to a shell, or to
-    /// a file of assignments.
-    fn overhear(
-        &mut self,
-        script: &Script<'_>,
-        words: &[Word],
-        input: Option<&Input>,
-        within: &Frame,
-    ) {
-        if self.phrases.is_none() {
-            return;
-        }
-        if let Some(input) = input {
-            // That it is no code is no doubt about the line, unless some shell reads what the line does not show.
-            let before = (std::mem::take(&mut self.doubts), self.left);
-            self.handed_on(script, input.code.clone(), within);
-            self.doubts_text |= self.doubts;
-            (self.doubts, self.left) = before;
-        }
-        let known = |word: &Word| word.literal().map(program);
-        let is_a_shell = |word: &Word| matches!(known(word), Some(Program::Shell(_)));
-        if matches!(
-            words.first().and_then(known),
-            Some(Program::Shell(_) | Program::OtherShell)
-        ) {
-            let option = |word: &Word| {
-                let text = word.literal().unwrap_or_default();
-                let letters = text.strip_prefix('-').unwrap_or_default();
-                text == "--command" || !letters.starts_with('-') && letters.contains('c')
-            };
-            let line = words.iter().skip_while(|word| !option(word)).nth(1);
-            if let Some(line) = line {
-                self.takes_apart(script, std::slice::from_ref(line));
-                self.handed_on(script, line.value.clone(), within);
-            }
-        } else if let Some(before) = words.iter().skip(1).position(is_a_shell) {
-            self.argument(script, words, before + 1..words.len(), None, within);
         }
     }
 

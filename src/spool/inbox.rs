@@ -269,6 +269,18 @@ impl Inbox {
             .map_or(true, |stamp| stamp.is_some())
     }
 
+    /// When the oldest of these requests was written, in epoch milliseconds of the file system; `None` where that of one cannot be
+    /// told.
+    pub fn oldest_ms<'a>(&self, ids: impl IntoIterator<Item = &'a RequestId>) -> Option<i64> {
+        let mut oldest = None;
+        for id in ids {
+            let stamp = self.requests.stat(&id.file_name()).ok()??;
+            let at = i64::try_from(stamp.mtime_ns / 1_000_000).ok()?;
+            oldest = Some(oldest.map_or(at, |oldest: i64| oldest.min(at)));
+        }
+        oldest
+    }
+
     /// Looks whether the requester that locks this request still waits.
     pub fn requester_life(&self, id: &RequestId) -> RequesterLife {
         match self.requests.open_checked(&id.file_name()) {

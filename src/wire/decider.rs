@@ -5,8 +5,9 @@
 
 use serde::{Serialize, Serializer};
 
+use super::MAX_RESPONSE_BYTES;
 use super::bound;
-use super::json::Fields;
+use super::json::{Document, Fields};
 
 /// How many nested `forwarded` frames a reader accepts. One more drops the whole value: a cut chain would credit the wrong
 /// decider.
@@ -127,6 +128,12 @@ pub enum AuthorizerVerdict {
 }
 
 impl DecisionSource {
+    /// Reads a value as it stands under `decidedBy`.
+    pub fn from_json(bytes: &[u8]) -> Option<Self> {
+        let document = Document::decode(bytes, MAX_RESPONSE_BYTES).ok()?;
+        Self::read(&document.object().ok()?)
+    }
+
     /// Reads the value under `decidedBy`. Anything wrong at any depth gives `None` for the whole value.
     pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
         Self::read_within(fields, FRAME_BUDGET)

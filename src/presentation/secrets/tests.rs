@@ -256,7 +256,7 @@ const PIECES: [&str; 48] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn no_secret_survives_however_it_is_quoted((line, value) in line()) {

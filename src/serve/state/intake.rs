@@ -241,6 +241,12 @@ impl State {
                     unannotated: false,
                 },
             );
+            // What was decided for other bytes under this id is nothing.
+            if let Some(recalled) = self.recalled.remove(&id)
+                && recalled.digest == digest
+            {
+                return self.settle_again(&request, recalled, effects);
+            }
         }
         self.judge(now, request, look, effects);
     }

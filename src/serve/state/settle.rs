@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CHANGED, RETRY_FIRST, SPOOL_LABEL, Stage, State, TAKEN_BACK, Undelivered};
-use crate::audit::{Ending, Entry, Event};
+use crate::audit::{Ending, Entry, Event, Recalled};
 use crate::clock::Moment;
 use crate::presentation::broadcast::Broadcast;
 use crate::serve::event::{Answer, Care, Delivery, Effect, UNRECORDED};
@@ -135,6 +135,50 @@ impl State {
                 retry_after: RETRY_FIRST,
             }));
         }
+    }
+
+    /// Answers an ask as a person decided it before a crash. They are not asked again, and the log has its end already.
+    pub(super) fn settle_again(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        recalled: Recalled,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (id, decision) = (&request.id, recalled.decision);
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
+        };
+        let answer = Answer {
+            id: id.clone(),
+            stamp: ask.stamp,
+            digest: ask.digest,
+            decision: decision.clone(),
+            entries: Vec::new(),
+            care: Care::Person,
+        };
+        ask.stage = Stage::Deciding(Box::new(Undelivered {
+            decision: decision.clone(),
+            // What was granted for the whole session went with that session.
+            granted: Vec::new(),
+            granted_width: decision.width,
+            care: Care::Person,
+            recorded: true,
+            retry_at: None,
+            retry_after: RETRY_FIRST,
+        }));
+        let entry = Entry::new(Event::DecisionRecalled)
+            .with("requestId", id.as_str())
+            .with("source", SPOOL_LABEL)
+            .with("requesterAgentName", request.requester_agent_name.as_str())
+            .with("requesterSessionId", request.requester_session_id.as_str())
+            .with("targetSessionId", request.target_session_id.as_str())
+            .with("resolution", decision.state.name())
+            .with("requestDigest", answer.digest.to_string())
+            .with("recordedAt", recalled.recorded_at);
+        effects.push(Effect::Log(entry));
+        effects.push(Effect::Broadcast(Broadcast::decision(request, &decision)));
+        effects.push(Effect::Answer(Box::new(answer)));
+        self.note_ending(id, &decision);
     }
 
     /// A grant for the whole serving session is recorded here and written as a plain approval. The decider stays. Gives what
