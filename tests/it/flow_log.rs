@@ -536,6 +536,11 @@ fn an_id_that_several_asks_begin_with_is_not_guessed() {
     assert!(stderr.contains("r0 and r1"), "{stderr}");
     let (code, _, stderr) = log(&spool, &["story", "r0", "/nowhere"]);
     assert_eq!(code, 2, "{stderr}");
+    // Where there is no log at all, nothing is known of any ask.
+    let empty = TestSpool::new();
+    let (code, _, stderr) = log(&empty, &["story", "r0"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("hint: "), "{stderr}");
 }
 
 /// A relayed ask with times that do not change: one whose answers were sealed.

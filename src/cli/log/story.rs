@@ -32,9 +32,8 @@ pub(super) struct Args {
 pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
     let mut gathered = Gathered::new(&args.id);
     let own = place.log_file()?;
-    if gathered.read(&own, Access::Own)? == Scanned::NoLog
-        && (args.files.is_empty() || place.names_log())
-    {
+    let read = gathered.read(&own, Access::Own)?;
+    if read == Scanned::NoLog && place.names_log() {
         return super::no_log(place, &own);
     }
     for file in &args.files {
