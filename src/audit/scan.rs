@@ -9,16 +9,20 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem::Finder;
-use memchr::memrchr_iter;
+use memchr::memmem::{self, Finder};
+use memchr::{memchr, memrchr_iter};
 
 use super::AuditError;
 use super::family::Rotated;
 use super::files::{self, Access, Files, Identity, failed};
 use super::lines::{Line, Lines};
-use super::logged::Logged;
+use super::logged::{Logged, is_terminal};
 use super::query::Query;
 use super::reader::glued;
+
+/// How the name of the event begins, and within how many bytes of a line it stands.
+const EVENT: &[u8] = br#","event":""#;
+const HEADER: usize = 160;
 
 /// How much is read at once where a file is read from its end.
 const BACK: usize = 64 << 10;
@@ -31,12 +35,21 @@ const TIME: std::ops::Range<usize> = 14..38;
 pub enum Found<'a> {
     /// An entry that is wanted.
     Entry {
-        /// Its file and the number of its line, counted from where the reading began.
+        /// Its file, and where in it the line starts, in bytes.
         at: (&'a Path, u64),
         /// The line as it stands there.
         raw: &'a [u8],
         /// What it says.
         entry: Logged,
+    },
+    /// An entry of which only its header was looked at, see [`Scan::decisions_only`].
+    Header {
+        /// Its event.
+        event: &'a str,
+        /// When it happened, in epoch milliseconds.
+        at_ms: i64,
+        /// Length of its line.
+        bytes: usize,
     },
     /// Something that is no entry.
     Piece {
@@ -76,6 +89,8 @@ struct Current {
 struct Wanted {
     query: Query,
     needle: Option<Finder<'static>>,
+    /// Whether only decisions are read whole.
+    decisions_only: bool,
 }
 
 /// Whether there was anything to read.
@@ -99,7 +114,11 @@ impl Scan {
         Self {
             path: path.to_owned(),
             access,
-            wanted: Wanted { query, needle },
+            wanted: Wanted {
+                query,
+                needle,
+                decisions_only: false,
+            },
             current: None,
             last: None,
             left_out: false,
@@ -110,6 +129,14 @@ impl Scan {
     #[must_use]
     pub fn only_last(mut self, lines: u64) -> Self {
         self.last = Some(lines);
+        self
+    }
+
+    /// The same, but only the last words of serving sessions are read whole; of the others it is enough to know that they are there.
+    /// Where anything is asked for in particular, all are read.
+    #[must_use]
+    pub fn decisions_only(mut self) -> Self {
+        self.wanted.decisions_only = self.wanted.query.is_empty();
         self
     }
 
@@ -349,8 +376,9 @@ impl Wanted {
     }
 
     fn line(&self, path: &Path, line: &Line<'_>, see: &mut See<'_>) -> ControlFlow<()> {
+        let at = (path, line.at);
         let Some(bytes) = line.whole() else {
-            return self.piece((path, line.at), line.length, see);
+            return self.piece(at, line.length, see);
         };
         if bytes.trim_ascii().is_empty() {
             return ControlFlow::Continue(());
@@ -366,14 +394,24 @@ impl Wanted {
         {
             return ControlFlow::Continue(());
         }
-        let at = (path, line.number);
+        if self.decisions_only
+            && let Some((event, at_ms)) = header_of(bytes)
+            && !is_terminal(event)
+        {
+            let bytes = bytes.len();
+            return see(Found::Header {
+                event,
+                at_ms,
+                bytes,
+            });
+        }
         if let Some(entry) = Logged::parse(bytes) {
             return self.entry(at, bytes, entry, see);
         }
         let Some(start) = glued(bytes) else {
-            return self.piece((path, line.at), line.length, see);
+            return self.piece(at, line.length, see);
         };
-        self.piece((path, line.at), start as u64, see)?;
+        self.piece(at, start as u64, see)?;
         let raw = bytes.get(start..).unwrap_or_default();
         match Logged::parse(raw) {
             Some(entry) => self.entry(at, raw, entry, see),
@@ -428,6 +466,20 @@ fn last_lines(file: &File, lines: u64) -> io::Result<(u64, u64)> {
         end = start;
     }
     Ok((0, found + u64::from(length > 0)))
+}
+
+/// The event and the time of a line whose header is as we and the peer write it, and which ends as an entry does.
+fn header_of(line: &[u8]) -> Option<(&str, i64)> {
+    let at_ms = time_of(line)?;
+    let header = line.get(..line.len().min(HEADER))?;
+    let start = memmem::find(header, EVENT)? + EVENT.len();
+    let name = header.get(start..)?;
+    let name = name.get(..memchr(b'"', name)?)?;
+    let is_plain = name
+        .iter()
+        .all(|byte| byte.is_ascii_graphic() && *byte != b'\\');
+    let name = std::str::from_utf8(name).ok().filter(|_| is_plain)?;
+    line.ends_with(b"}").then_some((name, at_ms))
 }
 
 /// The time of a line whose header is as we and the peer write it.

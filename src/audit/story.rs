@@ -13,7 +13,7 @@ use super::logged::{Logged, Outcome};
 /// An entry, and where it was read.
 #[derive(Debug, Clone)]
 pub struct Telling {
-    /// Name of the file, and number of the line.
+    /// Name of the file, and where in it the line starts, in bytes.
     pub at: (String, u64),
     /// The entry.
     pub entry: Logged,

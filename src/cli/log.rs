@@ -131,7 +131,7 @@ fn warn_of(found: &Found<'_>) {
             file.display()
         )),
         Found::Cut => output::warn("the log was emptied; it is read from its start"),
-        Found::Entry { .. } => {}
+        Found::Entry { .. } | Found::Header { .. } => {}
     }
 }
 
@@ -169,7 +169,7 @@ impl Printer {
 
     fn see(&mut self, found: &Found<'_>) -> ControlFlow<()> {
         match found {
-            Found::Piece { .. } | Found::Cut => {
+            Found::Piece { .. } | Found::Cut | Found::Header { .. } => {
                 warn_of(found);
                 ControlFlow::Continue(())
             }

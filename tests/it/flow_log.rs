@@ -9,13 +9,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
 use crate::support::processes::{Running, run};
 use crate::support::screen::OnScreen;
-use crate::support::spool::{TestSpool, is_there, until};
+use crate::support::spool::{TestSpool, age, is_there, until};
 
 /// A log as the writers of one write it, over one file or several.
 #[derive(Default)]
@@ -189,6 +190,24 @@ fn each_filter_finds_its_entries_over_all_files() {
     ] {
         assert_eq!(ids(args), expected, "{args:?}");
     }
+}
+
+#[test]
+fn a_rotated_file_that_cannot_hold_the_time_is_not_read() {
+    let spool = TestSpool::new();
+    let mut all = Log::counted(2);
+    all.rotate();
+    all.push("x.y", &json!({"requestId": "r2"}));
+    let paths = all.write(&spool);
+    let ids = |args: &[&str]| members(&spool, args, "requestId");
+    let since = ["--since", "2026-11-30T13:00:00Z"];
+    assert_eq!(ids(&since), ["r0", "r1", "-", "r2"]);
+    // By its own time it was written long before; nobody looks into it.
+    age(&paths[0], Duration::from_hours(24 * 3650));
+    assert_eq!(ids(&since), ["-", "r2"]);
+    // The first entry of a file is later than what is wanted, by more than a day.
+    assert_eq!(ids(&["--until", "2026-11-29T12:00:00Z"]), [""; 0]);
+    assert_eq!(ids(&["--until", "2026-11-30"]), ["r0", "r1", "-", "r2"]);
 }
 
 #[test]
@@ -390,6 +409,16 @@ fn the_story_of_an_ask_goes_through_all_sessions_of_one_log() {
         .collect();
     assert_eq!(roles, ["child", "relay", "root"]);
 
+    // What three processes wrote is one chain.
+    let (code, stdout, _) = log(&spool, &["verify", "--json"]);
+    assert_eq!(code, 0, "{stdout}");
+    let checked: Value = serde_json::from_str(&stdout).unwrap();
+    let written = fs::read_to_string(spool.below("state/askrelay/review.jsonl")).unwrap();
+    let last = written.lines().next_back().unwrap();
+    assert_eq!(checked["head"], hash(last.as_bytes()));
+    assert_eq!(checked["lines"], written.lines().count());
+    assert_eq!(checked["unchained"], 0);
+
     // A beginning of the id is enough.
     let (code, stdout, _) = log(&spool, &["story", "r"]);
     assert_eq!(code, 0);
@@ -507,6 +536,11 @@ fn an_id_that_several_asks_begin_with_is_not_guessed() {
     assert!(stderr.contains("r0 and r1"), "{stderr}");
     let (code, _, stderr) = log(&spool, &["story", "r0", "/nowhere"]);
     assert_eq!(code, 2, "{stderr}");
+    // Where there is no log at all, nothing is known of any ask.
+    let empty = TestSpool::new();
+    let (code, _, stderr) = log(&empty, &["story", "r0"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("hint: "), "{stderr}");
 }
 
 /// A relayed ask with times that do not change: one whose answers were sealed.
