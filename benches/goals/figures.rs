@@ -36,6 +36,7 @@ pub(crate) enum Unit {
     Seconds,
     PerSecond,
     Megabytes,
+    Bytes,
     /// Processor milliseconds in a minute.
     CpuPerMinute,
 }
@@ -52,6 +53,7 @@ impl Unit {
             Self::PerSecond if figure < 100.0 => format!("{figure:.1} /s"),
             Self::PerSecond => format!("{figure:.0} /s"),
             Self::Megabytes => format!("{figure:.1} MB"),
+            Self::Bytes => format!("{figure:.0} B"),
             Self::CpuPerMinute => format!("{figure:.1} ms/min"),
         }
     }

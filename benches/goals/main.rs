@@ -13,6 +13,8 @@
 
 mod figures;
 mod floor;
+mod log;
+mod log_reading;
 mod place;
 mod process;
 mod product;
@@ -30,7 +32,7 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 15] = [
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
@@ -42,6 +44,9 @@ const ROWS: [Row; 12] = [
     ("idle", idle),
     ("render", render::render),
     ("seal", seal::seal),
+    ("log", log::log),
+    ("log-verify", log_reading::verify),
+    ("log-search", log_reading::search),
     ("size", size),
 ];
 
@@ -86,6 +91,8 @@ fn play(name: &str, args: &[String]) {
     let gap = |n: usize| Duration::from_micros(args[n].parse().unwrap());
     match role {
         Role::Hello => {}
+        Role::LogFloor => log::floor(&dir(), &args[1], number(2)),
+        Role::LogWriter => log::writer(&dir(), &args[1], number(2)),
         Role::FloorServer => floor::server(&dir()),
         Role::FloorChild => floor::child(&dir(), &args[1], number(2), number(3), gap(4)),
         Role::FloorDrain => floor::drain_role(&dir()),

@@ -14,16 +14,20 @@ pub(crate) enum Role {
     FloorDrain,
     FloorList,
     ProductChild,
+    LogFloor,
+    LogWriter,
 }
 
 impl Role {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Hello,
         Self::FloorServer,
         Self::FloorChild,
         Self::FloorDrain,
         Self::FloorList,
         Self::ProductChild,
+        Self::LogFloor,
+        Self::LogWriter,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -34,6 +38,8 @@ impl Role {
             Self::FloorDrain => "floor-drain",
             Self::FloorList => "floor-list",
             Self::ProductChild => "product-child",
+            Self::LogFloor => "log-floor",
+            Self::LogWriter => "log-writer",
         }
     }
 }

@@ -91,6 +91,15 @@ impl Product {
         server
     }
 
+    /// The review logs of both sides.
+    pub(crate) fn logs(&self) -> Vec<PathBuf> {
+        let beside = fs::read_dir(self.dir.path()).unwrap();
+        let mut logs: Vec<PathBuf> = beside.map(|entry| entry.unwrap().path()).collect();
+        logs.push(self.dir.path().join(".local/state/askrelay/review.jsonl"));
+        logs.retain(|path| path.extension().is_some_and(|end| end == "jsonl"));
+        logs
+    }
+
     /// One `askrelay ask`, not waited for.
     pub(crate) fn ask(&self, value: &str) -> Spawned {
         let mut run = self.command("ask");

@@ -8,7 +8,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 
 use memchr::memmem::Finder;
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::{memchr, memrchr};
 
 /// Longest line that is taken into memory, in bytes. What we write is far shorter.
 pub(super) const MAX_LINE: usize = 16 << 20;
@@ -28,7 +28,7 @@ pub(super) struct Lines<R> {
     start: usize,
     looked: usize,
     end: usize,
-    /// Lines given out or passed over.
+    /// Lines given out.
     number: u64,
     /// Where in the input the next line starts.
     at: u64,
@@ -41,7 +41,7 @@ pub(super) struct Lines<R> {
 pub(super) struct Line<'a> {
     bytes: &'a [u8],
     long: Option<Long>,
-    /// Number of the line, from 1.
+    /// How many lines were given out, with this one: its number, where none was passed over.
     pub(super) number: u64,
     /// Where it starts in the input.
     pub(super) at: u64,
@@ -165,8 +165,8 @@ impl<R: Read> Lines<R> {
         Some(self.give(self.end, 0))
     }
 
-    /// Goes on behind the first `length` bytes of the input, of which there are no more than these. What is counted goes on.
-    pub(super) fn cut_to(&mut self, length: u64) -> io::Result<()>
+    /// Goes on behind the first `length` bytes of the input, whatever was read before.
+    pub(super) fn start_at(&mut self, length: u64) -> io::Result<()>
     where
         R: Seek,
     {
@@ -174,9 +174,6 @@ impl<R: Read> Lines<R> {
         (self.start, self.looked, self.end) = (0, 0, 0);
         self.long = None;
         self.at = length;
-        if length == 0 {
-            self.number = 0;
-        }
         Ok(())
     }
 
@@ -208,11 +205,6 @@ impl<R: Read> Lines<R> {
 
     /// Passes over bytes that end with a newline.
     fn pass(&mut self, count: usize) {
-        let passed = self
-            .buffer
-            .get(self.start..self.start + count)
-            .unwrap_or_default();
-        self.number += memchr_iter(b'\n', passed).count() as u64;
         let long = self.long.take().map_or(0, |long| long.length);
         self.at += long + count as u64;
         self.start += count;
@@ -289,12 +281,12 @@ mod tests {
         })
     }
 
-    type Seen = (u64, u64, Vec<u8>);
+    type Seen = (u64, Vec<u8>);
 
     fn all(mut lines: Lines<Dripping<'_>>, needle: Option<&[u8]>) -> (Vec<Seen>, u64) {
         let mut seen = Vec::new();
         let finder = needle.map(Finder::new);
-        let take = |line: Line<'_>| (line.number, line.at, line.whole().unwrap().to_vec());
+        let take = |line: Line<'_>| (line.at, line.whole().unwrap().to_vec());
         loop {
             let next = match &finder {
                 Some(finder) => lines.next_with(finder),
@@ -306,7 +298,7 @@ mod tests {
             }
         }
         let rest = lines.rest().map(take);
-        seen.extend(rest.filter(|(_, _, bytes)| {
+        seen.extend(rest.filter(|(_, bytes)| {
             needle.is_none_or(|needle| memchr::memmem::find(bytes, needle).is_some())
         }));
         (seen, lines.input.given)
@@ -321,9 +313,9 @@ mod tests {
         if ends_whole {
             lines.pop();
         }
-        for (index, line) in lines.into_iter().enumerate() {
+        for line in lines {
             if needle.is_none_or(|needle| line.windows(needle.len()).any(|part| part == needle)) {
-                seen.push((index as u64 + 1, at, line.to_vec()));
+                seen.push((at, line.to_vec()));
             }
             at += line.len() as u64 + 1;
         }
@@ -377,7 +369,7 @@ mod tests {
         let mut lines = dripping(text.as_bytes(), 1 << 20);
         let finder = Finder::new("b needle");
         let line = lines.next_with(&finder).unwrap().unwrap();
-        assert_eq!((line.number, line.at), (3, long.len() as u64 + 3));
+        assert_eq!(line.at, long.len() as u64 + 3);
     }
 
     #[test]
@@ -386,16 +378,13 @@ mod tests {
         assert!(lines.next().unwrap().is_some());
         assert!(lines.next().unwrap().is_some());
         assert!(lines.next().unwrap().is_none());
-        lines.cut_to(2).unwrap();
+        lines.start_at(2).unwrap();
         *lines.input.get_mut() = b"a\nd\n".to_vec();
         let line = lines.next().unwrap().unwrap();
         assert_eq!((line.whole(), line.at), (Some(&b"d"[..]), 2));
-        lines.cut_to(0).unwrap();
+        lines.start_at(0).unwrap();
         let line = lines.next().unwrap().unwrap();
-        assert_eq!(
-            (line.whole(), line.at, line.number),
-            (Some(&b"a"[..]), 0, 1)
-        );
+        assert_eq!((line.whole(), line.at), (Some(&b"a"[..]), 0));
     }
 
     #[test]

@@ -40,6 +40,14 @@ impl Outcome {
     }
 }
 
+/// Whether entries of this event are the serving side's last word on an ask.
+pub(super) fn is_terminal(event: &str) -> bool {
+    matches!(
+        Ending::from_name(event),
+        Some(Ending::Approved | Ending::Denied)
+    )
+}
+
 /// An entry of a log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logged(Map<String, Value>);
@@ -114,10 +122,7 @@ impl Logged {
 
     /// Whether this is the serving side's last word on an ask.
     pub fn is_terminal(&self) -> bool {
-        matches!(
-            Ending::from_name(self.event()),
-            Some(Ending::Approved | Ending::Denied)
-        )
+        is_terminal(self.event())
     }
 
     /// How the ask ended, where the entry tells of an end.

@@ -1,18 +1,22 @@
 //! The review log: one JSON line for each thing that happened to an ask, so that later it can be told who allowed what.
 //!
-//! One writer ([`ReviewLog`]), one kind of record ([`Entry`]), one reader ([`read_entries`]). Several processes append to the
+//! One writer ([`ReviewLog`]), one kind of record ([`Entry`]), one reader of a file ([`read_entries`]). Several processes append to the
 //! same file: they take turns by a lock on it, and each takes the hash of the last line into its own, so that a line that was
 //! edited, removed or moved shows. When the file is large or old it is renamed away, and the chain goes on in a new one.
+//!
+//! Reading it back has rooms of its own: all its files as they grow ([`Scan`]), the check of its chain ([`verify()`]), the story of one
+//! ask ([`Story`]), and its numbers ([`Stats`]). They take no lock and change nothing.
 //!
 //! It does not look for secrets that no name announces, see [`crate::presentation::secrets`]. It syncs to the disk only what it is
 //! told to.
 //!
 //! Invariants: directories 0700 and the file 0600 from the first byte; a link, or somebody else's file, is refused; no value
-//! under a telling key, and none behind a telling name in a command line, is written; no written byte is a control or invisible character; what was cut says so, with the length
-//! and digest of the whole; a record that did not get written is an error, never silence; nobody is waited for longer than a
+//! under a telling key, and none behind a telling name in a command line, is written; no written byte is a control or invisible
+//! character; what was cut says so, with the length and digest of the whole; a record that did not get written is an error, never silence; nobody is waited for longer than a
 //! quarter of a second; no line that was written is changed or removed.
 
 mod chain;
+mod current;
 mod decider;
 mod entry;
 mod event;

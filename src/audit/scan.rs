@@ -6,16 +6,26 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
+use memchr::{memchr, memrchr_iter};
 
 use super::AuditError;
+use super::family::Rotated;
 use super::files::{self, Access, Files, Identity, failed};
 use super::lines::{Line, Lines};
-use super::logged::Logged;
+use super::logged::{Logged, is_terminal};
 use super::query::Query;
 use super::reader::glued;
+
+/// How the name of the event begins, and within how many bytes of a line it stands.
+const EVENT: &[u8] = br#","event":""#;
+const HEADER: usize = 160;
+
+/// How much is read at once where a file is read from its end.
+const BACK: usize = 64 << 10;
 
 /// Where the time stands in a line of ours and of the peer's.
 const TIME: std::ops::Range<usize> = 14..38;
@@ -25,16 +35,25 @@ const TIME: std::ops::Range<usize> = 14..38;
 pub enum Found<'a> {
     /// An entry that is wanted.
     Entry {
-        /// Its file and the number of its line.
+        /// Its file, and where in it the line starts, in bytes.
         at: (&'a Path, u64),
         /// The line as it stands there.
         raw: &'a [u8],
         /// What it says.
         entry: Logged,
     },
+    /// An entry of which only its header was looked at, see [`Scan::decisions_only`].
+    Header {
+        /// Its event.
+        event: &'a str,
+        /// When it happened, in epoch milliseconds.
+        at_ms: i64,
+        /// Length of its line.
+        bytes: usize,
+    },
     /// Something that is no entry.
     Piece {
-        /// Its file and the number of its line.
+        /// Its file, and where in it the line starts, in bytes.
         at: (&'a Path, u64),
         /// Its length.
         bytes: u64,
@@ -53,6 +72,10 @@ pub struct Scan {
     access: Access,
     wanted: Wanted,
     current: Option<Current>,
+    /// How many lines are read of a whole log, the last ones; all of them where it is not set.
+    last: Option<u64>,
+    /// Whether anything before the first line that was read was left out.
+    left_out: bool,
 }
 
 #[derive(Debug)]
@@ -66,6 +89,8 @@ struct Current {
 struct Wanted {
     query: Query,
     needle: Option<Finder<'static>>,
+    /// Whether only decisions are read whole.
+    decisions_only: bool,
 }
 
 /// Whether there was anything to read.
@@ -89,9 +114,35 @@ impl Scan {
         Self {
             path: path.to_owned(),
             access,
-            wanted: Wanted { query, needle },
+            wanted: Wanted {
+                query,
+                needle,
+                decisions_only: false,
+            },
             current: None,
+            last: None,
+            left_out: false,
         }
+    }
+
+    /// The same, but of what is there at first only the last lines are read: so many, or all.
+    #[must_use]
+    pub fn only_last(mut self, lines: u64) -> Self {
+        self.last = Some(lines);
+        self
+    }
+
+    /// The same, but only the last words of serving sessions are read whole; of the others it is enough to know that they are there.
+    /// Where anything is asked for in particular, all are read.
+    #[must_use]
+    pub fn decisions_only(mut self) -> Self {
+        self.wanted.decisions_only = self.wanted.query.is_empty();
+        self
+    }
+
+    /// Whether anything was left out for being before the last lines.
+    pub fn left_out(&self) -> bool {
+        self.left_out
     }
 
     /// Reads the log as far as it goes, but for a last line without an end: see [`Scan::finish`].
@@ -103,15 +154,47 @@ impl Scan {
         let Files {
             rotated, current, ..
         } = files;
-        for rotated in rotated {
-            if self.read_rotated(&rotated.path, see)?.is_break() {
+        let (skipped, mut start) = match self.last {
+            Some(lines) => self.start_of_last(&rotated, current.as_ref(), lines)?,
+            None => (0, 0),
+        };
+        self.left_out = (skipped, start) != (0, 0);
+        for rotated in rotated.into_iter().skip(skipped) {
+            let from = std::mem::take(&mut start);
+            if self.read_rotated(&rotated.path, from, see)?.is_break() {
                 return Ok(Scanned::Ended);
             }
         }
         if let Some(file) = current {
-            self.take(file)?;
+            self.take(file, start)?;
         }
         self.go_on(see)
+    }
+
+    /// Where the last lines of all files begin: how many files stand before, and how many bytes in the first that is read.
+    fn start_of_last(
+        &self,
+        rotated: &[Rotated],
+        current: Option<&File>,
+        lines: u64,
+    ) -> Result<(usize, u64), AuditError> {
+        let mut left = lines;
+        if let Some(file) = current {
+            let (start, found) = last_lines(file, left).map_err(failed(&self.path))?;
+            if found >= left {
+                return Ok((rotated.len(), start));
+            }
+            left -= found;
+        }
+        for (index, rotated) in rotated.iter().enumerate().rev() {
+            let file = files::open_rotated(&rotated.path, self.access)?;
+            let (start, found) = last_lines(&file, left).map_err(failed(&rotated.path))?;
+            if found >= left {
+                return Ok((index, start));
+            }
+            left -= found;
+        }
+        Ok((0, 0))
     }
 
     /// Gives out what stands behind the last newline: nothing more is expected.
@@ -155,12 +238,12 @@ impl Scan {
             .position(|rotated| is_read(&rotated.path))
             .map_or(files.rotated.len(), |at| at + 1);
         for rotated in files.rotated.into_iter().skip(behind) {
-            if self.read_rotated(&rotated.path, see)?.is_break() {
+            if self.read_rotated(&rotated.path, 0, see)?.is_break() {
                 return Ok(Scanned::Ended);
             }
         }
         if let Some(file) = files.current {
-            self.take(file)?;
+            self.take(file, 0)?;
         }
         self.go_on(see)
     }
@@ -170,18 +253,22 @@ impl Scan {
         let Some(current) = &mut self.current else {
             return Ok(ControlFlow::Continue(()));
         };
-        current.lines.cut_to(length).map_err(failed(&self.path))?;
+        current.lines.start_at(length).map_err(failed(&self.path))?;
         if length > 0 {
             return Ok(ControlFlow::Continue(()));
         }
         Ok(see(Found::Cut))
     }
 
-    fn take(&mut self, file: File) -> Result<(), AuditError> {
+    fn take(&mut self, file: File, start: u64) -> Result<(), AuditError> {
         let facts = file.metadata().map_err(failed(&self.path))?;
+        let mut lines = Lines::new(file);
+        if start > 0 {
+            lines.start_at(start).map_err(failed(&self.path))?;
+        }
         self.current = Some(Current {
             identity: Identity::of(&facts),
-            lines: Lines::new(file),
+            lines,
         });
         Ok(())
     }
@@ -200,7 +287,12 @@ impl Scan {
         })
     }
 
-    fn read_rotated(&self, path: &Path, see: &mut See<'_>) -> Result<ControlFlow<()>, AuditError> {
+    fn read_rotated(
+        &self,
+        path: &Path,
+        start: u64,
+        see: &mut See<'_>,
+    ) -> Result<ControlFlow<()>, AuditError> {
         let file = files::open_rotated(path, self.access)?;
         let written = file
             .metadata()
@@ -212,6 +304,9 @@ impl Scan {
             return Ok(ControlFlow::Continue(()));
         }
         let mut lines = Lines::new(file);
+        if start > 0 {
+            lines.start_at(start).map_err(failed(path))?;
+        }
         let went = self
             .wanted
             .file(path, &mut lines, see)
@@ -281,7 +376,7 @@ impl Wanted {
     }
 
     fn line(&self, path: &Path, line: &Line<'_>, see: &mut See<'_>) -> ControlFlow<()> {
-        let at = (path, line.number);
+        let at = (path, line.at);
         let Some(bytes) = line.whole() else {
             return self.piece(at, line.length, see);
         };
@@ -298,6 +393,17 @@ impl Wanted {
             && !self.query.wants_time(|| Some(time))
         {
             return ControlFlow::Continue(());
+        }
+        if self.decisions_only
+            && let Some((event, at_ms)) = header_of(bytes)
+            && !is_terminal(event)
+        {
+            let bytes = bytes.len();
+            return see(Found::Header {
+                event,
+                at_ms,
+                bytes,
+            });
         }
         if let Some(entry) = Logged::parse(bytes) {
             return self.entry(at, bytes, entry, see);
@@ -335,6 +441,47 @@ impl Wanted {
     }
 }
 
+/// Where the last lines of a file begin, and how many there are, at most so many. What has no line feed at its end counts as one.
+fn last_lines(file: &File, lines: u64) -> io::Result<(u64, u64)> {
+    let length = file.metadata()?.len();
+    let mut buffer = vec![0; BACK];
+    let mut end = length;
+    let mut found = 0;
+    while end > 0 && lines > 0 {
+        let start = end.saturating_sub(BACK as u64);
+        let count = usize::try_from(end - start).unwrap_or(BACK);
+        let piece = buffer.get_mut(..count).unwrap_or_default();
+        file.read_exact_at(piece, start)?;
+        for at in memrchr_iter(b'\n', piece) {
+            let behind = start + at as u64 + 1;
+            // The line feed of the last line begins no other one.
+            if behind == length {
+                continue;
+            }
+            found += 1;
+            if found == lines {
+                return Ok((behind, found));
+            }
+        }
+        end = start;
+    }
+    Ok((0, found + u64::from(length > 0)))
+}
+
+/// The event and the time of a line whose header is as we and the peer write it, and which ends as an entry does.
+fn header_of(line: &[u8]) -> Option<(&str, i64)> {
+    let at_ms = time_of(line)?;
+    let header = line.get(..line.len().min(HEADER))?;
+    let start = memmem::find(header, EVENT)? + EVENT.len();
+    let name = header.get(start..)?;
+    let name = name.get(..memchr(b'"', name)?)?;
+    let is_plain = name
+        .iter()
+        .all(|byte| byte.is_ascii_graphic() && *byte != b'\\');
+    let name = std::str::from_utf8(name).ok().filter(|_| is_plain)?;
+    line.ends_with(b"}").then_some((name, at_ms))
+}
+
 /// The time of a line whose header is as we and the peer write it.
 fn time_of(line: &[u8]) -> Option<i64> {
     if !line.starts_with(super::line::LINE_START) {
@@ -343,4 +490,45 @@ fn time_of(line: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(line.get(TIME)?).ok()?;
     let at: jiff::Timestamp = text.parse().ok()?;
     Some(at.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn the_last_lines_of_a_file_are_found_from_its_end() {
+        let wide = "x".repeat(BACK * 2 + 7);
+        for text in [
+            String::new(),
+            "\n".to_owned(),
+            "a\nbb\nccc\n".to_owned(),
+            "a\nbb\nccc".to_owned(),
+            format!("a\n{wide}\nb\n{wide}"),
+            format!("{wide}\n\n\n"),
+        ] {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            let all: Vec<&str> = text.split_inclusive('\n').collect();
+            for lines in 0..=all.len() + 1 {
+                let (start, found) = last_lines(&file, lines as u64).unwrap();
+                let expected = all.len().min(lines);
+                if lines > 0 {
+                    assert_eq!(found, expected as u64, "{lines} of {}", all.len());
+                    let rest: usize = all[all.len() - expected..]
+                        .iter()
+                        .map(|line| line.len())
+                        .sum();
+                    assert_eq!(
+                        start,
+                        (text.len() - rest) as u64,
+                        "{lines} of {}",
+                        all.len()
+                    );
+                }
+            }
+        }
+    }
 }

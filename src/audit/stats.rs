@@ -79,18 +79,23 @@ pub struct Stats {
 impl Stats {
     /// Counts an entry whose line has so many bytes.
     pub fn count(&mut self, entry: &Logged, bytes: usize) {
+        self.count_header(entry.event(), entry.at_ms(), bytes);
+        if entry.is_terminal() {
+            self.decision(entry);
+        }
+    }
+
+    /// Counts an entry that is no decision, of which nothing else is known.
+    pub fn count_header(&mut self, event: &str, at_ms: Option<i64>, bytes: usize) {
         self.entries += 1;
         self.bytes += bytes as u64 + 1;
-        if let Some(at) = entry.at_ms() {
+        if let Some(at) = at_ms {
             self.range = Some(
                 self.range
                     .map_or((at, at), |(first, last)| (first.min(at), last.max(at))),
             );
         }
-        *named(&mut self.events, entry.event()) += 1;
-        if entry.is_terminal() {
-            self.decision(entry);
-        }
+        *named(&mut self.events, event) += 1;
     }
 
     /// Share of the decisions that a person made, of those that anybody with authority made.
@@ -150,11 +155,10 @@ impl Stats {
 
 /// What is counted under a name.
 fn named<'a, T: Default>(counts: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
-    let is_new = !counts.contains_key(name);
-    let name = if is_new && counts.len() >= MAX_NAMES {
-        OTHERS
-    } else {
+    let name = if counts.contains_key(name) || counts.len() < MAX_NAMES {
         name
+    } else {
+        OTHERS
     };
     counts.entry(name.to_owned()).or_default()
 }

@@ -13,7 +13,7 @@ use super::logged::{Logged, Outcome};
 /// An entry, and where it was read.
 #[derive(Debug, Clone)]
 pub struct Telling {
-    /// Name of the file, and number of the line.
+    /// Name of the file, and where in it the line starts, in bytes.
     pub at: (String, u64),
     /// The entry.
     pub entry: Logged,
@@ -177,7 +177,7 @@ enum Side {
 
 fn side_of(entry: &Logged) -> Side {
     let event = entry.event();
-    let has_target = entry.text("targetSessionId").is_some();
+    let names_agent = entry.text("requesterAgentName").is_some();
     match (Event::from_name(event), Ending::from_name(event)) {
         (Some(Event::RequestCreated), _)
         | (
@@ -189,9 +189,13 @@ fn side_of(entry: &Logged) -> Side {
                 | Ending::RequestFailed,
             ),
         ) => Side::Requester,
-        // Both sides record it; only the requester says whom it had asked.
-        (_, Some(Ending::RequestWithdrawn)) if has_target => Side::Requester,
-        (Some(Event::ResponseRefused | Event::Warning | Event::Error), _) => Side::Either,
+        // Both sides record it; only the requester names its agent.
+        (_, Some(Ending::RequestWithdrawn)) if names_agent => Side::Requester,
+        // Both sides refuse what is not the session's answer; only the requester says who it is.
+        (Some(Event::ResponseRefused), _) if entry.text("requesterSessionId").is_some() => {
+            Side::Requester
+        }
+        (Some(Event::Warning | Event::Error), _) => Side::Either,
         _ => Side::Server,
     }
 }
@@ -584,6 +588,26 @@ mod tests {
             [("S1".to_owned(), None), ("P".to_owned(), None)]
         );
         assert_eq!(story.silent(), ["child"]);
+    }
+
+    #[test]
+    fn an_ask_that_is_taken_back_ends_on_both_sides() {
+        let hop = json!({"requesterSessionId": "child", "targetSessionId": "P"});
+        let mut from_child = hop.clone();
+        from_child["requesterAgentName"] = json!("scout");
+        let withdrawn = "forwarded_permission.request_withdrawn";
+        let story = Story::of(vec![vec![
+            telling("x", 0, "forwarded_permission.request_created", &from_child),
+            telling("x", 1, "forwarded_permission.prompted", &from_child),
+            telling("x", 2, withdrawn, &hop),
+            telling("x", 3, withdrawn, &from_child),
+        ]]);
+        assert_eq!(
+            told(&story)[2..],
+            ["P request_withdrawn", "child request_withdrawn"]
+        );
+        assert_eq!(story.outcome(), Some(Outcome::Nobody));
+        assert_eq!(story.end, Some(3));
     }
 
     #[test]

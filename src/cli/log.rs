@@ -27,6 +27,9 @@ use filters::Filters;
 /// How often a log that is followed is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// How many lines more than are wanted are read from the end of a log: some may be no entries.
+const MORE: u64 = 64;
+
 #[derive(Debug, clap::Args)]
 #[command(subcommand_negates_reqs = true)]
 pub(super) struct Args {
@@ -121,14 +124,14 @@ fn no_log(place: &Place<'_>, path: &std::path::Path) -> anyhow::Result<Exit> {
 fn warn_of(found: &Found<'_>) {
     match found {
         Found::Piece {
-            at: (file, line),
+            at: (file, start),
             bytes,
         } => output::warn(&format!(
-            "{} line {line}: {bytes} bytes that are no entry",
+            "{} at byte {start}: {bytes} bytes that are no entry",
             file.display()
         )),
         Found::Cut => output::warn("the log was emptied; it is read from its start"),
-        Found::Entry { .. } => {}
+        Found::Entry { .. } | Found::Header { .. } => {}
     }
 }
 
@@ -166,7 +169,7 @@ impl Printer {
 
     fn see(&mut self, found: &Found<'_>) -> ControlFlow<()> {
         match found {
-            Found::Piece { .. } | Found::Cut => {
+            Found::Piece { .. } | Found::Cut | Found::Header { .. } => {
                 warn_of(found);
                 ControlFlow::Continue(())
             }
@@ -252,12 +255,22 @@ impl Printer {
 
 fn list(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
     let path = place.log_file()?;
-    let mut scan = Scan::new(&path, Access::Own, args.filters.query()?);
+    let query = args.filters.query()?;
     let mut printer = Printer::new(args);
     if args.limit == Some(0) {
         return Ok(Exit::Ok);
     }
-    let scanned = readable(scan.read(&mut |found| printer.see(&found)))?;
+    let mut scan = Scan::new(&path, Access::Own, query.clone());
+    if let (Some(last), true) = (args.last, query.is_empty()) {
+        scan = scan.only_last(last as u64 + MORE);
+    }
+    let mut scanned = readable(scan.read(&mut |found| printer.see(&found)))?;
+    if scan.left_out() && args.last.is_some_and(|last| printer.kept.len() < last) {
+        // Too much of it was no entry.
+        printer.kept.clear();
+        scan = Scan::new(&path, Access::Own, query);
+        scanned = readable(scan.read(&mut |found| printer.see(&found)))?;
+    }
     if args.follow && scanned != Scanned::Ended {
         if printer.release().is_continue() {
             printer.flush()?;

@@ -142,7 +142,13 @@ impl Render<'_> {
                 reason: Some(reason),
             },
             DecisionSource::GateError { reason } => Verdict {
-                words: "Not decided, so not allowed (the permission gate failed)".to_owned(),
+                words: match responder {
+                    Some(session) => format!(
+                        "Not decided, so not allowed (the permission gate of session {} failed)",
+                        self.field_name(session)
+                    ),
+                    None => "Not decided, so not allowed (the permission gate failed)".to_owned(),
+                },
                 ruled: Ruled::Nobody,
                 rule: None,
                 reason: Some(reason),
@@ -460,6 +466,61 @@ mod tests {
         }
         let shown = agent_text(&bash(), &denied(None, nested), &DenialContext::default());
         assert!(shown.contains("in session P"), "{shown}");
+    }
+
+    #[test]
+    fn prov_2_and_3_through_several_relays_the_true_decider_is_named_and_no_relay() {
+        let through_relays = |decider| {
+            let inner = from_parent(decider);
+            let middle = DecisionSource::forwarded_from(Some("S2".to_owned()), Some(inner));
+            DecisionSource::forwarded_from(Some("S1".to_owned()), Some(middle))
+        };
+        let link = DecisionSource::Authorizer {
+            name: "judge".to_owned(),
+            verdict: AuthorizerVerdict::Deny,
+            reason: Some("too wide".to_owned()),
+        };
+        let nobody = DecisionSource::Unavailable {
+            reason: "nobody serves session \"Q\"".to_owned(),
+        };
+        let failed = DecisionSource::GateError {
+            reason: "judging it failed".to_owned(),
+        };
+        let unsaid = DecisionSource::forwarded_from(Some("O".to_owned()), None);
+        for (decision, text) in [
+            (
+                denied(Some("not on a Friday"), through_relays(user())),
+                "Denied by the user in session P: \"bash\" for agent scout. Reason: not on a Friday",
+            ),
+            (
+                denied(Some("use make test"), through_relays(rule(Some("c*")))),
+                "Denied by the serving session's rule \"c*\" in session P: \"bash\" for agent scout. \
+                 Reason: use make test",
+            ),
+            (
+                denied(Some("too wide"), through_relays(link)),
+                "Denied by the authorizer judge in session P: \"bash\" for agent scout. Reason: too wide",
+            ),
+            (
+                denied(None, through_relays(nobody)),
+                "Not decided, so not allowed (nobody could be asked or nobody answered): \"bash\" for agent scout. \
+                 Reason: nobody serves session \"Q\"",
+            ),
+            (
+                denied(Some("judging it failed"), through_relays(failed)),
+                "Not decided, so not allowed (the permission gate of session P failed): \"bash\" for agent scout. \
+                 Reason: judging it failed",
+            ),
+            (
+                denied(None, through_relays(unsaid)),
+                "Denied, it is not said by whom, in session O: \"bash\" for agent scout",
+            ),
+        ] {
+            let shown = text_of(&bash(), &decision);
+            assert_eq!(shown, format!("[askrelay] {text}"));
+            let by_person = matches!(decision.decided_by.effective(), DecisionSource::User { .. });
+            assert_eq!(shown.contains("user"), by_person, "{shown}");
+        }
     }
 
     #[test]

@@ -363,16 +363,25 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
             }
         }
         redirects.extend(self.outside.remove(&node.id()).unwrap_or_default());
-        if redirects
+        let writes = redirects
             .iter()
-            .any(|redirect| redirect.kind() == "file_redirect")
-        {
+            .any(|redirect| redirect.kind() == "file_redirect");
+        if writes {
             self.reader.whole(self.script, node.byte_range());
         }
         while let Some(list) =
             body.filter(|body| matches!(body.kind(), "list" | "pipeline" | "negated_command"))
         {
             body = last_statement(list);
+            if let Some(last) = body.filter(|_| writes) {
+                // To bash it is this command alone that writes there, as if it stood alone on the line.
+                self.reader
+                    .whole(self.script, last.start_byte()..node.end_byte());
+            }
+        }
+        if let Some(name) = body.filter(|_| writes).and_then(name_behind_assignments) {
+            self.reader
+                .whole(self.script, name.start_byte()..node.end_byte());
         }
         match body {
             Some(command) if TAKES_REDIRECTS.contains(&command.kind()) => {
@@ -472,6 +481,15 @@ impl<'w, 'r, 'a, 't> Walk<'w, 'r, 'a, 't> {
         let outside = self.outside.remove(&node.id()).unwrap_or_default();
         Gathered::from_nodes(&self.script.text, &outside)
     }
+}
+
+/// The name of a command in front of which variables are set.
+fn name_behind_assignments(command: Node<'_>) -> Option<Node<'_>> {
+    let mut cursor = command.walk();
+    let name = command
+        .named_children(&mut cursor)
+        .find(|child| child.kind() == "command_name")?;
+    (command.kind() == "command" && name.start_byte() > command.start_byte()).then_some(name)
 }
 
 fn is_redirect(node: Node<'_>) -> bool {

@@ -14,15 +14,18 @@ pub enum SchemaName {
     Heartbeat,
     /// The value under `payload` of a request, alone.
     Payload,
+    /// A line of the review log.
+    Log,
 }
 
 impl SchemaName {
     /// Every document kind that has a schema.
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::Request,
         Self::Response,
         Self::Heartbeat,
         Self::Payload,
+        Self::Log,
     ];
 
     /// The kind with this name.
@@ -31,7 +34,7 @@ impl SchemaName {
     }
 
     /// Every name, in the order in which a help text lists them.
-    pub fn names() -> [&'static str; 4] {
+    pub fn names() -> [&'static str; 5] {
         Self::ALL.map(Self::name)
     }
 
@@ -42,6 +45,7 @@ impl SchemaName {
             Self::Response => "response",
             Self::Heartbeat => "heartbeat",
             Self::Payload => "payload",
+            Self::Log => "log",
         }
     }
 
@@ -52,6 +56,7 @@ impl SchemaName {
             Self::Response => include_str!("schema/response.json"),
             Self::Heartbeat => include_str!("schema/heartbeat.json"),
             Self::Payload => include_str!("schema/payload.json"),
+            Self::Log => include_str!("schema/log.json"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What must hold of every value and of every sequence of bytes: round trips, and that nothing but a clear approval is one.
 
+mod provenance;
+
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use serde_json::Value;
@@ -427,6 +429,7 @@ fn unusable(kind: SchemaName, bytes: &[u8]) -> Option<Unusable> {
         SchemaName::Response => ForwardedPermissionResponse::from_json(bytes).err(),
         SchemaName::Heartbeat => Heartbeat::from_json(bytes).err(),
         SchemaName::Payload => PromptPayload::from_json(bytes).err(),
+        SchemaName::Log => unreachable!("a line of the log is no document of the spool"),
     }
 }
 

@@ -9,12 +9,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
 use crate::support::processes::{Running, run};
-use crate::support::spool::{TestSpool, is_there, until};
+use crate::support::screen::OnScreen;
+use crate::support::spool::{TestSpool, age, is_there, until};
 
 /// A log as the writers of one write it, over one file or several.
 #[derive(Default)]
@@ -191,6 +193,43 @@ fn each_filter_finds_its_entries_over_all_files() {
 }
 
 #[test]
+fn a_rotated_file_that_cannot_hold_the_time_is_not_read() {
+    let spool = TestSpool::new();
+    let mut all = Log::counted(2);
+    all.rotate();
+    all.push("x.y", &json!({"requestId": "r2"}));
+    let paths = all.write(&spool);
+    let ids = |args: &[&str]| members(&spool, args, "requestId");
+    let since = ["--since", "2026-11-30T13:00:00Z"];
+    assert_eq!(ids(&since), ["r0", "r1", "-", "r2"]);
+    // By its own time it was written long before; nobody looks into it.
+    age(&paths[0], Duration::from_hours(24 * 3650));
+    assert_eq!(ids(&since), ["-", "r2"]);
+    // The first entry of a file is later than what is wanted, by more than a day.
+    assert_eq!(ids(&["--until", "2026-11-29T12:00:00Z"]), [""; 0]);
+    assert_eq!(ids(&["--until", "2026-11-30"]), ["r0", "r1", "-", "r2"]);
+}
+
+#[test]
+fn the_last_entries_are_found_past_files_and_pieces() {
+    let spool = TestSpool::new();
+    let mut all = Log::counted(5);
+    all.rotate();
+    all.push("x.y", &json!({"requestId": "r5"}));
+    all.write(&spool);
+    let ids = |last: &str| members(&spool, &["--last", last], "requestId");
+    assert_eq!(ids("1"), ["r5"]);
+    assert_eq!(ids("4"), ["r3", "r4", "-", "r5"]);
+    assert_eq!(ids("100").len(), 7);
+    // More of the end is no entry than was reckoned with.
+    append(
+        &spool.below("state/askrelay/review.jsonl"),
+        &vec![b"piece".to_vec(); 200],
+    );
+    assert_eq!(ids("2"), ["-", "r5"]);
+}
+
+#[test]
 fn a_line_for_a_program_is_the_line_of_the_log() {
     let spool = TestSpool::new();
     let written = three_asks();
@@ -278,14 +317,14 @@ fn nothing_hostile_in_a_log_reaches_the_reader_unescaped() {
         "2026-11-30T13:00:00.000Z  a<ESC>[2Jb  r<U+202E>1  x<LF>y  `<U+E0041>`  (<U+009B>31m<U+0000>)\n\
          -  good  <U+202E>\n"
     );
-    for says in [
-        "line 2: 5 bytes that are no entry",
-        "line 3: 2 bytes",
-        "line 4: 17825792 bytes",
-        "line 6: 6 bytes",
-    ] {
-        assert!(stderr.contains(says), "{says}: {stderr}");
-    }
+    let lengths: Vec<&str> = stderr
+        .lines()
+        .map(|line| line.rsplit_once(": ").unwrap().1)
+        .collect();
+    assert_eq!(
+        lengths,
+        ["5", "2", "17825792", "6"].map(|bytes| format!("{bytes} bytes that are no entry"))
+    );
     let hidden = |text: &str| {
         text.chars()
             .any(|character| character != '\n' && character.is_control())
@@ -370,6 +409,16 @@ fn the_story_of_an_ask_goes_through_all_sessions_of_one_log() {
         .collect();
     assert_eq!(roles, ["child", "relay", "root"]);
 
+    // What three processes wrote is one chain.
+    let (code, stdout, _) = log(&spool, &["verify", "--json"]);
+    assert_eq!(code, 0, "{stdout}");
+    let checked: Value = serde_json::from_str(&stdout).unwrap();
+    let written = fs::read_to_string(spool.below("state/askrelay/review.jsonl")).unwrap();
+    let last = written.lines().next_back().unwrap();
+    assert_eq!(checked["head"], hash(last.as_bytes()));
+    assert_eq!(checked["lines"], written.lines().count());
+    assert_eq!(checked["unchained"], 0);
+
     // A beginning of the id is enough.
     let (code, stdout, _) = log(&spool, &["story", "r"]);
     assert_eq!(code, 0);
@@ -394,16 +443,15 @@ fn the_story_of_an_ask_is_put_together_from_the_logs_of_two_machines() {
     through_a_relay(&spool, Some(&log_of_p));
     // The clock of the other machine is an hour behind.
     let text = fs::read_to_string(&log_of_p).unwrap();
-    let behind = text
-        .lines()
-        .map(|line| {
-            let mut entry: Value = serde_json::from_str(line).unwrap();
-            let at: jiff::Timestamp = entry["timestamp"].as_str().unwrap().parse().unwrap();
-            let at = at - jiff::SignedDuration::from_hours(1);
-            entry["timestamp"] = json!(format!("{at:.3}"));
-            format!("{entry}\n")
-        })
-        .collect::<String>();
+    let mut behind = Vec::new();
+    for line in text.lines() {
+        let mut entry: Value = serde_json::from_str(line).unwrap();
+        let at: jiff::Timestamp = entry["timestamp"].as_str().unwrap().parse().unwrap();
+        let at = at - jiff::SignedDuration::from_hours(1);
+        entry["timestamp"] = json!(format!("{at:.3}"));
+        behind.push(entry.to_string().into_bytes());
+    }
+    let behind = joined(&behind);
     fs::write(&log_of_p, behind).unwrap();
 
     let story = |args: &[&str]| -> Value {
@@ -488,6 +536,96 @@ fn an_id_that_several_asks_begin_with_is_not_guessed() {
     assert!(stderr.contains("r0 and r1"), "{stderr}");
     let (code, _, stderr) = log(&spool, &["story", "r0", "/nowhere"]);
     assert_eq!(code, 2, "{stderr}");
+    // Where there is no log at all, nothing is known of any ask.
+    let empty = TestSpool::new();
+    let (code, _, stderr) = log(&empty, &["story", "r0"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("hint: "), "{stderr}");
+}
+
+/// A relayed ask with times that do not change: one whose answers were sealed.
+fn sealed_story() -> Log {
+    let user = json!({"kind": "user", "via": "dialog"});
+    let frame = |session: &str, decision: &Value| json!({"kind": "forwarded", "responderSessionId": session, "decision": decision, "relay": {"sealed": true}});
+    let from_main = frame("main", &user);
+    let whole = frame("relay-1", &from_main);
+    let id = "perm-7f3a1c52";
+    let hop = |agent: &str, from: &str, to: &str| json!({"requestId": id, "requesterAgentName": agent, "requesterSessionId": from, "targetSessionId": to});
+    let with = |mut details: Value, key: &str, value: &Value| {
+        details[key] = value.clone();
+        details
+    };
+    let first = hop("scout", "worker-3", "relay-1");
+    let second = hop("builder", "relay-1", "main");
+    let asked = json!({"requestId": id, "agentName": "builder", "surface": "bash", "requesterSessionId": "relay-1", "command": "make all"});
+    let got = |from: &str| json!({"requestId": id, "approved": true, "responderSessionId": from, "targetSessionId": from});
+    let mut log = Log::new();
+    log.push("forwarded_permission.request_created", &first);
+    log.push("forwarded_permission.prompted", &first);
+    log.push("forwarded_permission.request_created", &second);
+    log.push("forwarded_permission.prompted", &second);
+    log.push("permission_request.waiting", &asked);
+    log.push(
+        "permission_request.approved",
+        &with(asked.clone(), "decidedBy", &user),
+    );
+    log.push(
+        "forwarded_permission.approved",
+        &with(second, "decidedBy", &user),
+    );
+    log.push(
+        "forwarded_permission.response_received",
+        &with(got("main"), "decidedBy", &from_main),
+    );
+    log.push(
+        "forwarded_permission.approved",
+        &with(first, "decidedBy", &from_main),
+    );
+    log.push(
+        "forwarded_permission.response_received",
+        &with(got("relay-1"), "decidedBy", &whole),
+    );
+    log
+}
+
+#[test]
+fn the_story_of_a_sealed_ask_says_which_answers_were_sealed() {
+    let spool = TestSpool::new();
+    sealed_story().write(&spool);
+    let screen = OnScreen::start(spool.relay().args(["log", "story", "perm"]), 110, 24);
+    screen.await_text("Sealed answers: of relay-1 and main.");
+    screen.assert_picture(
+        "story",
+        "ask perm",
+        "The story of one ask: what each session wrote, and who decided",
+    );
+}
+
+#[test]
+fn a_terminal_gets_lines_of_its_width_and_nothing_that_it_would_act_on() {
+    let spool = TestSpool::new();
+    let mut lines = Log::new();
+    let long = "x".repeat(300);
+    lines.push(
+        "x.y",
+        &json!({"requestId": "r1", "reason": "\u{9b}31m\u{202e}", "command": long}),
+    );
+    lines.push("x.y", &json!({"requestId": "last"}));
+    lines.write(&spool);
+    let screen = OnScreen::start(spool.relay().arg("log"), 60, 10);
+    let text = screen.await_text("last");
+    let shown: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(shown.len(), 2, "{text}");
+    assert!(
+        shown[0].ends_with('…') && shown[0].chars().count() == 60,
+        "{text}"
+    );
+
+    let screen = OnScreen::start(spool.relay().args(["log", "--json"]), 60, 30);
+    screen.await_text("last");
+    let written = screen.written();
+    assert!(written.contains("\\u009b31m\\u202e"), "{written}");
+    assert!(!written.contains(['\u{9b}', '\u{202e}']), "{written}");
 }
 
 // Counting.

@@ -272,6 +272,33 @@ fn a_chain_that_is_too_long_keeps_who_answered_and_leaves_a_gap() {
     );
 }
 
+#[test]
+fn prov_8_a_reason_of_any_length_comes_down_bounded_and_is_read_escaped() {
+    let spool = TestSpool::new();
+    let mut root = spool.serve("P").select().start();
+    let _relays = relays(&spool, &["S2", "S1"]);
+    let child = spool.ask("S2").value("make all").start();
+    root.answer("make all", "No, provide reason");
+    let _asked = root.question();
+    root.running
+        .write_line(&format!("use \x1b[31mninja\x1b[2J {}", "r".repeat(20_000)));
+    let ended = child.end();
+    ended.denied();
+    let reason = ended.json["denialReason"].as_str().unwrap();
+    assert!(reason.starts_with("use \u{1b}[31mninja"), "{reason}");
+    assert_eq!(reason.chars().count(), 8_001);
+    assert!(reason.ends_with("rrr…"));
+    // What the agent reads of it.
+    let text = ended.stderr.lines().next_back().unwrap();
+    assert!(text.contains("Denied by the user in session P"), "{text}");
+    assert!(
+        text.contains("Reason: use <ESC>[31mninja<ESC>[2J rrr"),
+        "{text}"
+    );
+    assert!(text.ends_with('…') && text.len() < 3_000, "{text}");
+    assert!(!ended.stderr.contains('\u{1b}'));
+}
+
 /// The fields that name what was asked, in the entries about a question.
 #[test]
 fn what_was_asked_stands_in_the_log_from_the_question_to_the_end() {
@@ -405,6 +432,22 @@ fn audit_6_each_ask_has_one_end_on_each_side_however_it_ends() {
         end_is("denied", "user")
     );
 
+    spool.put_request("P", &request("changed", "P", "bash", "make e"));
+    let question = server.question();
+    spool.put_request("P", &request("changed", "P", "bash", "rm e"));
+    server.choose(&question, "Yes");
+    assert_eq!(spool.await_response("P", "changed")["approved"], false);
+    let log = story(&spool, "P", "changed");
+    let both: Vec<_> = ends(&log).iter().map(|end| end["event"].clone()).collect();
+    // Two asks under one id, and one end for each.
+    assert_eq!(
+        both,
+        [
+            "forwarded_permission.request_changed",
+            "forwarded_permission.denied"
+        ]
+    );
+
     let child = ask("taken-back", "make b").start();
     let _question = server.question();
     child.running.signal(Signal::TERM);
@@ -439,22 +482,6 @@ fn audit_6_each_ask_has_one_end_on_each_side_however_it_ends() {
     assert_eq!(
         served_end(&spool, "expired"),
         end_is("request_expired", "unavailable")
-    );
-
-    spool.put_request("P", &request("changed", "P", "bash", "make e"));
-    let question = server.question();
-    spool.put_request("P", &request("changed", "P", "bash", "rm e"));
-    server.choose(&question, "Yes");
-    assert_eq!(spool.await_response("P", "changed")["approved"], false);
-    let log = story(&spool, "P", "changed");
-    let both: Vec<_> = ends(&log).iter().map(|end| end["event"].clone()).collect();
-    // Two asks under one id, and one end for each.
-    assert_eq!(
-        both,
-        [
-            "forwarded_permission.request_changed",
-            "forwarded_permission.denied"
-        ]
     );
 
     let child = ask("open-at-the-end", "make f").start();

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::chain;
 use crate::support::hostile::{Field, Run, names, skipped};
 
 /// Runs a shell script in a mount namespace of its own, with a small file system mounted at `$M` and the program as `$P`.
@@ -25,6 +26,8 @@ fn in_small_file_system(field: &Field, script: &str) -> Option<String> {
             .args([
                 "--propagation",
                 "private",
+                "timeout",
+                "100",
                 "sh",
                 "-c",
                 &format!("{prelude}{script}"),
@@ -118,6 +121,131 @@ fn an_answer_that_finds_no_room_is_kept_and_delivered_later_without_a_second_que
     assert_eq!(field.logged_of("permission_request.waiting", "r1"), 1);
     assert_eq!(field.logged_of("permission_request.approved", "r1"), 1);
     assert_eq!(field.logged_of("forwarded_permission.approved", "r1"), 1);
+}
+
+/// What stands between two marks in the output of a script.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = text
+        .split_once(from)
+        .unwrap_or_else(|| panic!("no {from} in {text}"));
+    rest.split_once(to)
+        .unwrap_or_else(|| panic!("no {to} in {text}"))
+        .0
+}
+
+/// Writes what a script printed of a log into a file, so that its chain can be looked at.
+fn printed_log(field: &Field, text: &str) -> Vec<Value> {
+    let path = field.at("printed.jsonl");
+    fs::write(&path, between(text, "LOG\n", "END")).unwrap();
+    chain::records(&path)
+}
+
+/// The log lies in the small file system, the spool beside it.
+const LOG_IN_MOUNT: &str =
+    "SPOOL=${M%/mount}/spool; export ASKRELAY_SPOOL=$SPOOL ASKRELAY_LOG=\"$M/review.jsonl\"; ";
+/// As [`SERVE`], with what the server says outside of the small file system.
+const SERVE_OUTSIDE: &str = "E=${M%/mount}/err; \"$P\" serve --session main --mode headless 2>\"$E\" & S=$!; \
+    until grep -q 'serving session' \"$E\"; do kill -0 $S || exit 9; sleep 0.02; done; ";
+const PRINT: &str = "echo LOG; cat \"$M/review.jsonl\"; echo END; ";
+
+#[test]
+fn a_log_on_a_full_disk_stops_no_decision_and_follows_when_there_is_room() {
+    let field = Field::new();
+    let script = format!(
+        "{LOG_IN_MOUNT}{SERVE_OUTSIDE}{ASK}; {FILL}\
+         for n in 1 2 3 4 5 6; do {ASK} --id r$n >/dev/null 2>>\"$E.ask\"; echo code=$?; done; \
+         until \"$P\" status | grep -q 'review log of main cannot be written'; do kill -0 $S || exit 9; sleep 0.1; done; \
+         echo SAID; cat \"$E\"; echo ASKED; cat \"$E.ask\"; echo DONE; \
+         rm \"$M/fill\"; until grep -q 'recovered' \"$M/review.jsonl\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         until \"$P\" status --json | grep -q '\"logFailure\":null'; do kill -0 $S || exit 9; sleep 0.1; done; \
+         kill $S; wait $S; echo ended=$?; {PRINT}"
+    );
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    assert_eq!(text.matches("code=0").count(), 6, "{text}");
+    assert!(text.contains("ended=0"), "{text}");
+    let said = between(&text, "SAID\n", "ASKED\n");
+    assert_eq!(said.matches("cannot be written").count(), 1, "{said}");
+    assert!(
+        said.contains("No space left") && said.contains("make room"),
+        "{said}"
+    );
+    assert!(
+        between(&text, "ASKED\n", "DONE\n").contains("No space left"),
+        "{text}"
+    );
+    // What the disk took of a line was taken back; the server's own records all came later.
+    let records = printed_log(&field, &text);
+    assert!(chain::of_event(&records, "review_log.torn_tail").is_empty());
+    for n in 1..=6 {
+        let mut ends = chain::of_event(&records, "forwarded_permission.approved");
+        ends.retain(|end| end["requestId"] == format!("r{n}"));
+        assert_eq!(ends.len(), 1, "r{n}");
+    }
+    assert!(!chain::of_event(&records, "review_log.recovered").is_empty());
+}
+
+#[test]
+fn a_log_on_a_read_only_mount_stops_no_decision_and_is_written_when_it_can_be() {
+    let field = Field::new();
+    let script = format!(
+        "{LOG_IN_MOUNT}mount -o remount,ro \"$M\"; {SERVE_OUTSIDE}\
+         {ASK} --id r1 >/dev/null; echo code=$?; \
+         until \"$P\" status | grep -q 'Read-only file system'; do kill -0 $S || exit 9; sleep 0.1; done; \
+         mount -o remount,rw \"$M\"; until grep -q 'recovered' \"$M/review.jsonl\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         kill $S; wait $S; echo ended=$?; echo SAID; cat \"$E\"; echo DONE; {PRINT}"
+    );
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    assert!(
+        text.contains("code=0") && text.contains("ended=0"),
+        "{text}"
+    );
+    let said = between(&text, "SAID\n", "DONE\n");
+    assert_eq!(said.matches("Read-only file system").count(), 1, "{said}");
+    assert_eq!(said.matches("is written again").count(), 1, "{said}");
+    let records = printed_log(&field, &text);
+    assert_eq!(
+        chain::of_event(&records, "forwarded_permission.approved").len(),
+        1
+    );
+}
+
+/// The log is locked, and the disk has no room for the answer: what could not be recorded does not become an approval when the
+/// answer is tried again.
+#[test]
+fn with_a_required_log_an_approval_that_found_no_room_stays_a_denial() {
+    let field = Field::new();
+    fs::write(
+        field.at("config.json"),
+        r#"{"permission": {"bash": "ask"}, "requireAudit": true}"#,
+    )
+    .unwrap();
+    let script = format!(
+        "export ASKRELAY_LOG=\"$M/review.jsonl\"; O=${{M%/mount}}/out; E=${{M%/mount}}/err; \
+         mkfifo \"$M/in\"; \"$P\" serve --session main --mode select <\"$M/in\" >\"$O\" 2>\"$E\" & S=$!; \
+         exec 5>\"$M/in\"; until grep -q 'serving session' \"$E\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         \"$P\" ask --json --session main --from child --id r1 --value 'make all' >\"$E.answer\" & A=$!; \
+         until grep -q 'Permission Required' \"$O\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         {FILL} exec 6<\"$M/review.jsonl\"; flock 6; echo 1 >&5; \
+         until grep -q 'review log cannot be written' \"$O\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         flock -u 6; rm \"$M/fill\"; wait $A; echo code=$?; cat \"$E.answer\"; kill $S; wait $S; echo ended=$?; {PRINT}"
+    );
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    assert!(
+        text.contains("code=3") && text.contains("ended=0"),
+        "{text}"
+    );
+    assert!(text.contains("decides nothing unrecorded"), "{text}");
+    let records = printed_log(&field, &text);
+    for record in &records {
+        let event = record["event"].as_str().unwrap();
+        assert!(!event.ends_with("approved"), "{record}");
+    }
 }
 
 #[test]

@@ -59,7 +59,11 @@ fn members(schema: &Value, names: &mut BTreeSet<String>) {
 #[test]
 fn every_member_of_a_schema_is_on_the_page() {
     let page = fixtures::text(PAGE);
-    for name in SchemaName::names() {
+    // A line of the log has a page of its own.
+    for name in SchemaName::names()
+        .into_iter()
+        .filter(|name| *name != "log")
+    {
         let schema = SchemaName::from_name(name).unwrap();
         let mut names = BTreeSet::new();
         members(&serde_json::from_str(schema.text()).unwrap(), &mut names);

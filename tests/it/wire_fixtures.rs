@@ -80,6 +80,7 @@ impl Document {
             SchemaName::Response => Self::Response(ForwardedPermissionResponse::from_json(bytes)?),
             SchemaName::Heartbeat => Self::Heartbeat(Heartbeat::from_json(bytes)?),
             SchemaName::Payload => Self::Payload(PromptPayload::from_json(bytes)?),
+            SchemaName::Log => unreachable!("a line of the log is no document of the spool"),
         })
     }
 

@@ -150,6 +150,31 @@ impl TempSpool {
         server
     }
 
+    /// A session of the peer's parts that serves and passes on, seen to look into its inbox.
+    pub(crate) fn their_hop(&self, session: &str, parent: &str) -> Process {
+        let mut run = self.driver("hop", session);
+        run.args(["--session", session, "--parent", parent]);
+        let mut hop = Process::start("the peer's hop", run);
+        hop.line("the peer's hop says that it is ready", |line| {
+            line == "ready"
+        });
+        hop
+    }
+
+    /// Where the log of one of our sessions is, when it has one of its own.
+    pub(crate) fn our_log_path(&self, session: &str) -> PathBuf {
+        self.dir.path().join(format!("{session}.jsonl"))
+    }
+
+    /// Entries with the given name in the log of one of our sessions.
+    pub(crate) fn our_log(&self, session: &str, event: &str) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.our_log_path(session)).unwrap();
+        let entries = log
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        entries.filter(|entry| entry["event"] == event).collect()
+    }
+
     /// The peer's reader of command lines: a line of JSON for each that is said.
     pub(crate) fn their_reader(&self) -> Process {
         Process::start("the peer's reader", self.driver("units", "R"))

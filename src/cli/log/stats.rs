@@ -27,11 +27,16 @@ pub(super) struct Args {
 
 pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
     let path = place.log_file()?;
-    let mut scan = Scan::new(&path, Access::Own, args.filters.query()?);
+    let mut scan = Scan::new(&path, Access::Own, args.filters.query()?).decisions_only();
     let mut stats = Stats::default();
     let mut see = |found: Found<'_>| {
         match found {
             Found::Entry { raw, entry, .. } => stats.count(&entry, raw.len()),
+            Found::Header {
+                event,
+                at_ms,
+                bytes,
+            } => stats.count_header(event, Some(at_ms), bytes),
             Found::Piece { .. } => stats.pieces += 1,
             Found::Cut => {}
         }

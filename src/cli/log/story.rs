@@ -32,9 +32,8 @@ pub(super) struct Args {
 pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
     let mut gathered = Gathered::new(&args.id);
     let own = place.log_file()?;
-    if gathered.read(&own, Access::Own)? == Scanned::NoLog
-        && (args.files.is_empty() || place.names_log())
-    {
+    let read = gathered.read(&own, Access::Own)?;
+    if read == Scanned::NoLog && place.names_log() {
         return super::no_log(place, &own);
     }
     for file in &args.files {
@@ -120,7 +119,7 @@ impl<'a> Gathered<'a> {
                         }
                     }
                 }
-                Found::Piece { .. } | Found::Cut => super::warn_of(&found),
+                Found::Piece { .. } | Found::Cut | Found::Header { .. } => super::warn_of(&found),
             }
             ControlFlow::Continue(())
         };
@@ -363,7 +362,7 @@ fn as_json(id: &str, story: &Story) -> Value {
         .map(|part| {
             json!({
                 "file": part.at.0,
-                "line": part.at.1,
+                "atByte": part.at.1,
                 "session": part.writer,
                 "entry": part.entry.members(),
             })

@@ -121,3 +121,29 @@ fn reasons_do_not_count_as_what_is_aside() {
     place.write("quarantine/.0123456789.tmp", "{");
     assert_eq!(place.spool.quarantined().unwrap(), 1);
 }
+
+#[test]
+fn the_first_sessions_with_a_living_server_are_named_and_nothing_else_of_them_is_read() {
+    let place = Place::new();
+    assert_eq!(place.spool.served(3).unwrap(), []);
+    let own = std::process::id();
+    for (name, pid) in [
+        ("a", own),
+        ("b", 4_194_303),
+        ("c", own),
+        ("d", own),
+        ("e", own),
+    ] {
+        let record = format!(r#"{{"sessionId":"{name}","pid":{pid},"updatedAt":1}}"#);
+        place.write(&format!("serving/{name}.json"), record);
+    }
+    place.write("serving/0-garbage.json", "{");
+    place.write("serving/0.lock", "");
+    let named = |most| {
+        let served = place.spool.served(most).unwrap();
+        let names = served.iter().map(|session| session.as_str().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(named(3), ["a", "c", "d"]);
+    assert_eq!(named(32), ["a", "c", "d", "e"]);
+}

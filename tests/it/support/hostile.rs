@@ -355,6 +355,11 @@ impl Run {
         let _written = writeln!(self.stdin.as_mut().unwrap(), "{line}");
     }
 
+    /// Closes its input.
+    pub(crate) fn end_input(&mut self) {
+        self.stdin = None;
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
