@@ -576,6 +576,8 @@ impl Core {
                 Ok(Unchanged::Gone) => return Delivery::Withdrawn,
             }
         }
+        #[cfg(debug_assertions)]
+        crate::spool::fault::at("decided");
         let counts = self.record_decision(&answer);
         #[cfg(debug_assertions)]
         crate::spool::fault::at("recorded");

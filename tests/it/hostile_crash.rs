@@ -148,67 +148,365 @@ fn a_server_that_ends_while_it_sets_something_aside_does_so_once() {
     }
 }
 
-/// The person says no; the server ends somewhere on the way to the answer.
+/// What the server does with a person's decision, in this order.
+const DECISION_STEPS: [&str; 7] = [
+    "decided",
+    "log/written",
+    "log/synced",
+    "recorded",
+    "responses/written",
+    "responses/renamed",
+    "requests/removed",
+];
+
+/// Only where a file was just being written does anything of it stay, under a name that nobody looks at.
+#[track_caller]
+fn nothing_but_temporary_files(field: &Field, step: &str) {
+    let left: Vec<String> = ["main", "middle"]
+        .iter()
+        .flat_map(|session| {
+            ["requests", "responses"].map(|kind| format!("spool/sessions/{session}/{kind}"))
+        })
+        .flat_map(|directory| names(&field.at(&directory)))
+        .collect();
+    let most = usize::from(step.ends_with("/written"));
+    assert!(left.len() <= most, "{step}: {left:?}");
+    assert!(
+        left.iter().all(|name| name.ends_with(".tmp")),
+        "{step}: {left:?}"
+    );
+}
+
+/// What a person types, and what comes of it.
+const CHOICES: [(&[&str], &str); 3] = [
+    (&["1"], "approved"),
+    (&["3"], "denied"),
+    (&["4", "use make all"], "denied_with_reason"),
+];
+
+/// A child that asks a person; what they type ends the server at `step`. The child stands still, so that whatever is found is
+/// found by the next server.
+#[track_caller]
+fn ends_while_it_answers(field: &Field, step: &str, typed: &[&str]) -> Run {
+    let mut first = field.serve_with_fault("select", Some(step));
+    first.await_serving();
+    let ask = field.start_ask("make all", &[&["--id", "r1"][..], &PATIENT].concat());
+    await_questions(field, 1);
+    ask.freeze();
+    for line in typed {
+        first.type_line(line);
+    }
+    await_abort(&mut first, step);
+    ask
+}
+
+#[track_caller]
+fn await_questions(field: &Field, count: usize) {
+    until("a question", || {
+        field.logged_of("permission_request.waiting", "r1") == count
+    });
+}
+
+#[track_caller]
+fn await_settled(field: &Field) {
+    until("a settled request", || {
+        !field.requests().join("r1.json").exists()
+    });
+}
+
+/// The ends that the serving side recorded for the ask.
+fn ends(field: &Field) -> Vec<Value> {
+    ["approved", "denied"]
+        .iter()
+        .flat_map(|end| field.logged(&format!("forwarded_permission.{end}")))
+        .filter(|entry| entry["requestId"] == "r1")
+        .collect()
+}
+
+/// The server ends somewhere between a person's decision and its delivery. Once it is recorded, the next server gives it out as it
+/// was made; before that, nothing was decided, and the person is asked once more.
 #[test]
-fn a_person_is_not_asked_again_about_what_was_settled() {
-    for step in ["responses/renamed", "requests/removed"] {
-        let field = Field::new();
-        let mut first = field.serve_with_fault("select", Some(step));
-        first.await_serving();
-        let ask = field.start_ask("make all", &[&["--id", "r1"][..], &PATIENT].concat());
-        until("a question", || {
-            field.logged_of("permission_request.waiting", "r1") == 1
-        });
-        // So that it is the new server, and not the child, that finds the request and its answer.
-        ask.freeze();
-        first.type_line("3");
-        await_abort(&mut first, step);
-        let second = field.serve("select");
-        until("a settled request", || {
-            !field.requests().join("r1.json").exists()
-        });
-        ask.signal(rustix::process::Signal::CONT);
-        let answer = ask.answer();
-        assert_eq!(answer.code, Some(1), "{step}: {answer:?}");
-        assert_eq!(
-            answer.json["decidedBy"]["decision"]["kind"], "user",
-            "{step}: {answer:?}"
-        );
-        assert_eq!(
-            field.logged_of("permission_request.waiting", "r1"),
-            1,
-            "{step}"
-        );
-        second.stop();
-        only_documented_leftovers(&field, step);
-        assert_eq!(names(&field.at("spool/sessions")), [""; 0], "{step}");
+fn a_person_is_not_asked_again_about_what_was_recorded() {
+    for step in DECISION_STEPS {
+        for (typed, state) in CHOICES {
+            let field = Field::new();
+            let ask = ends_while_it_answers(&field, step, typed);
+            let mut second = field.serve("select");
+            let mut questions = 1;
+            if step == "decided" {
+                questions = 2;
+                await_questions(&field, questions);
+                for line in typed {
+                    second.type_line(line);
+                }
+            }
+            await_settled(&field);
+            ask.signal(rustix::process::Signal::CONT);
+            let answer = ask.answer();
+            assert_eq!(answer.json["state"], state, "{step}: {answer:?}");
+            let decider = &answer.json["decidedBy"]["decision"]["kind"];
+            assert_eq!(decider, "user", "{step}: {answer:?}");
+            if typed.len() > 1 {
+                assert_eq!(answer.json["denialReason"], typed[1], "{step}");
+            }
+            let asked = field.logged_of("permission_request.waiting", "r1");
+            assert_eq!(asked, questions, "{step}");
+            // One end, by the person, and how it came to be delivered.
+            let ends = ends(&field);
+            assert_eq!(ends.len(), 1, "{step}: {ends:#?}");
+            assert_eq!(ends[0]["decidedBy"]["kind"], "user", "{step}");
+            let recalled = field.logged("forwarded_permission.decision_recalled");
+            let is_recalled = !matches!(step, "decided" | "responses/renamed" | "requests/removed");
+            assert_eq!(recalled.len(), usize::from(is_recalled), "{step}");
+            for entry in recalled {
+                assert_eq!(entry["recordedAt"], ends[0]["timestamp"], "{step}");
+                assert_eq!(entry["requestDigest"], ends[0]["requestDigest"], "{step}");
+            }
+            second.stop();
+            only_documented_leftovers(&field, step);
+            nothing_but_temporary_files(&field, step);
+        }
     }
 }
 
-/// Before the answer is published nothing is settled: the ask is put again, and an approval that was never given out counts
-/// for nothing.
+/// The second server ends as well, before it has given out what the first one was told.
 #[test]
-fn what_was_not_published_was_not_decided() {
-    for step in ["recorded", "responses/written"] {
+fn a_decision_survives_more_than_one_crash() {
+    for step in ["log/written", "recorded"] {
         let field = Field::new();
-        let mut first = field.serve_with_fault("select", Some(step));
-        first.await_serving();
-        let ask = field.start_ask("make all", &[&["--id", "r1"][..], &PATIENT].concat());
+        let ask = ends_while_it_answers(&field, step, &["1"]);
+        for again in ["decided", "recorded", "responses/written"] {
+            await_abort(&mut field.serve_with_fault("select", Some(again)), again);
+        }
+        let last = field.serve("select");
+        await_settled(&field);
+        ask.signal(rustix::process::Signal::CONT);
+        let answer = ask.answer();
+        assert_eq!(answer.json["state"], "approved", "{step}: {answer:?}");
+        assert_eq!(field.logged_of("permission_request.waiting", "r1"), 1);
+        assert_eq!(ends(&field).len(), 1);
+        last.stop();
+        only_documented_leftovers(&field, step);
+    }
+}
+
+/// The decision is for the bytes that the person saw.
+#[test]
+fn a_recorded_decision_does_not_hold_for_what_was_put_there_since() {
+    let field = Field::new();
+    let ask = ends_while_it_answers(&field, "recorded", &["1"]);
+    field.put_request("r1.json", request("r1", "make clean").to_string());
+    let mut second = field.serve("select");
+    await_questions(&field, 2);
+    assert!(!field.responses().join("r1.json").exists());
+    second.type_line("3");
+    assert_eq!(field.await_response("r1")["approved"], false);
+    second.stop();
+    assert_eq!(
+        field.logged_of("forwarded_permission.decision_recalled", "r1"),
+        0
+    );
+    ask.signal(rustix::process::Signal::CONT);
+    // What it gets is for other bytes than it asked.
+    let answer = ask.answer();
+    assert_eq!(answer.json["approved"], false, "{answer:?}");
+}
+
+/// A record that a crash of the machine cut off was not synced, so the decision was not given out.
+#[test]
+fn what_was_not_recorded_whole_is_asked_again() {
+    let field = Field::new();
+    let ask = ends_while_it_answers(&field, "log/written", &["1"]);
+    let log = fs::read(field.at("review.jsonl")).unwrap();
+    fs::write(field.at("review.jsonl"), &log[..log.len() - 30]).unwrap();
+    let mut second = field.serve("select");
+    await_questions(&field, 2);
+    assert!(!field.responses().join("r1.json").exists());
+    second.type_line("3");
+    await_settled(&field);
+    ask.signal(rustix::process::Signal::CONT);
+    let answer = ask.answer();
+    assert_eq!(answer.json["state"], "denied", "{answer:?}");
+    assert_eq!(field.logged("review_log.torn_tail").len(), 1);
+    assert_eq!(ends(&field).len(), 1);
+    second.stop();
+    only_documented_leftovers(&field, "torn");
+}
+
+/// Without the log nobody knows what was decided; and what it says cannot be an approval where it cannot be read.
+#[test]
+fn without_the_log_a_person_is_asked_again() {
+    for hide in [true, false] {
+        let field = Field::new();
+        let ask = ends_while_it_answers(&field, "recorded", &["1"]);
+        let log = field.at("review.jsonl");
+        fs::rename(&log, field.at("old.jsonl")).unwrap();
+        if hide {
+            std::os::unix::fs::symlink(field.at("old.jsonl"), &log).unwrap();
+        }
+        let mut second = field.serve_with_fault("select", None);
+        second.await_serving();
         until("a question", || {
-            field.logged_of("permission_request.waiting", "r1") == 1
+            second.stderr().contains("make all") || second.stdout().contains("make all")
         });
-        first.type_line("1");
-        await_abort(&mut first, step);
-        assert!(!field.responses().join("r1.json").exists(), "{step}");
+        second.type_line("3");
+        await_settled(&field);
+        ask.signal(rustix::process::Signal::CONT);
+        let answer = ask.answer();
+        assert_eq!(answer.json["state"], "denied", "{answer:?}");
+        second.stop();
+    }
+}
+
+/// What a relaying session does with an ask and its parent's answer, in this order, and whether the person of the parent has then
+/// decided something that the relay has recorded.
+const RELAY_STEPS: [(&str, bool); 10] = [
+    ("requests/read", false),
+    ("requests/written", false),
+    ("requests/renamed", false),
+    ("responses/read", false),
+    ("responses/removed", false),
+    ("decided", false),
+    ("recorded", true),
+    ("responses/written", true),
+    ("responses/renamed", true),
+    ("requests/removed", true),
+];
+
+/// A relay of session `middle`, whose parent is `main`, with a log of its own.
+fn relay(field: &Field, step: Option<&str>) -> Run {
+    let mut command = field.relay();
+    command.args(["serve", "--session", "middle", "--mode", "headless"]);
+    command.env("ASKRELAY_PARENT_SESSION", "main");
+    command.env("ASKRELAY_LOG", field.at("middle.jsonl"));
+    command.envs(step.map(|step| ("ASKRELAY_TEST_FAULT", step)));
+    Run::start(field, &mut command)
+}
+
+/// How many questions a session has put, whole.
+fn put(session: &Run) -> usize {
+    session.stdout().matches("  4) ").count()
+}
+
+/// Types the answer to the next question of the parent. What is typed before it stands there whole is not used.
+#[track_caller]
+fn answer_next(parent: &mut Run, asked: &mut usize, typed: &str) {
+    until("a question", || put(parent) > *asked);
+    *asked += 1;
+    parent.type_line(typed);
+}
+
+/// A relay that ends at any step: its child gets one answer, and the person of the parent is its decider. The parent is asked anew
+/// as long as the relay has not recorded what it was told; then never again.
+#[test]
+fn a_relay_that_ends_at_any_step_gives_out_what_the_person_of_its_parent_decided() {
+    for (step, is_recorded) in RELAY_STEPS {
+        for (typed, state) in [("1", "approved"), ("3", "denied")] {
+            let field = Field::new();
+            let mut parent = field.serve("select");
+            let mut first = relay(&field, Some(step));
+            first.await_serving();
+            let mut command = field.relay();
+            command.args([
+                "ask",
+                "--json",
+                "--session",
+                "middle",
+                "--from",
+                "leaf",
+                "--id",
+                "r1",
+            ]);
+            command.args(["--value", "make all"]).args(PATIENT);
+            let ask = Run::start(&field, &mut command);
+            let requests = field.at("spool/sessions/middle/requests");
+            until("a request, or its end", || {
+                requests.join("r1.json").exists()
+                    || field.logged_of("permission_request.waiting", "r1") > 0
+            });
+            ask.freeze();
+            let mut asked = 0;
+            let before_the_question = matches!(
+                step,
+                "requests/read" | "requests/written" | "requests/renamed"
+            );
+            if !before_the_question {
+                answer_next(&mut parent, &mut asked, typed);
+            }
+            await_abort(&mut first, step);
+            if step == "requests/renamed" {
+                // The parent may have asked its person already; that question goes with the one who asked.
+                until("no request at the parent", || {
+                    !field.requests().join("r1.json").exists()
+                });
+                asked = field.logged_of("permission_request.waiting", "r1");
+                until("the end of that question", || {
+                    parent.stdout().matches("This ask is closed").count() == asked
+                });
+                // A line is still read for it, and used for nothing.
+                for _ in 0..asked {
+                    parent.type_line(typed);
+                }
+                until("the end of that line", || {
+                    parent.stdout().matches("the line was not used").count() == asked
+                });
+            }
+            let mut second = relay(&field, None);
+            second.await_serving();
+            if !is_recorded {
+                answer_next(&mut parent, &mut asked, typed);
+            }
+            until("a settled request", || !requests.join("r1.json").exists());
+            ask.signal(rustix::process::Signal::CONT);
+            let answer = ask.answer();
+            assert_eq!(answer.json["state"], state, "{step}: {answer:?}");
+            let decider = &answer.json["decidedBy"]["decision"]["decision"]["kind"];
+            assert_eq!(decider, "user", "{step}: {answer:?}");
+            let all = field.logged("permission_request.waiting").len();
+            assert_eq!(all, asked, "{step}: a question too many");
+            second.stop();
+            parent.stop();
+            only_documented_leftovers(&field, step);
+            if step == "responses/read" {
+                // The answer to the relay that ended; the next one asked under another id.
+                assert_eq!(names(&field.responses()), ["r1.json"]);
+            } else {
+                nothing_but_temporary_files(&field, step);
+            }
+        }
+    }
+}
+
+/// A child that ends with a person's answer in its hands leaves nothing that is asked again, or that another could take.
+#[test]
+fn a_child_that_ends_with_a_persons_answer_has_used_it_up() {
+    for step in ["responses/read", "responses/removed"] {
+        let field = Field::new();
+        let mut server = field.serve("select");
+        let mut command = field.ask_command("make all", &["--id", "r1"]);
+        command.env("ASKRELAY_TEST_FAULT", step);
+        let mut child = Run::start(&field, &mut command);
+        await_questions(&field, 1);
+        server.type_line("1");
+        await_abort(&mut child, step);
+        assert_eq!(child.stdout(), "", "{step}");
+        await_settled(&field);
+        server.signal(rustix::process::Signal::KILL);
+        let _killed = server.await_end();
+        // Another ask of that name is asked by itself.
         let mut second = field.serve("select");
-        until("a question again, or an end", || {
-            field.logged_of("permission_request.waiting", "r1") == 2
-                || !field.requests().join("r1.json").exists()
+        let ask = field.start_ask("make all", &[&["--id", "r1"][..], &PATIENT].concat());
+        // Under an id of its own, where an answer that nobody took still has the name.
+        until("a question", || {
+            field.logged("permission_request.waiting").len() == 2
         });
         second.type_line("3");
         let answer = ask.answer();
-        assert_eq!(answer.json["approved"], false, "{step}: {answer:?}");
-        assert!(matches!(answer.code, Some(1 | 3)), "{step}: {answer:?}");
+        assert_eq!(answer.json["state"], "denied", "{step}: {answer:?}");
+        assert_eq!(
+            field.logged_of("forwarded_permission.decision_recalled", "r1"),
+            0
+        );
         second.stop();
         only_documented_leftovers(&field, step);
     }
