@@ -100,6 +100,7 @@ pub(super) fn withdrawn(shared: &Shared, id: &RequestId) -> Entry {
 pub(super) fn refused(shared: &Shared, id: &RequestId, reason: &str) -> Entry {
     Entry::new(Event::ResponseRefused)
         .with("requestId", id.as_str())
+        .with("requesterSessionId", shared.settings.session_id.as_str())
         .with("targetSessionId", shared.settings.target.as_str())
         .with("reason", reason)
 }

@@ -16,6 +16,7 @@
 //! quarter of a second; no line that was written is changed or removed.
 
 mod chain;
+mod current;
 mod decider;
 mod entry;
 mod event;

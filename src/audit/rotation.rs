@@ -5,13 +5,14 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::chain::{self, Link, Tail};
+use super::current::LogFile;
 use super::{AuditError, describe, family, line, place};
 
 /// The file that was rotated away last, and how the chain goes on from it.
@@ -65,14 +66,10 @@ impl Previous {
 }
 
 /// Whether the file lies beside the log under the name of one that was rotated away.
-pub(super) fn is_kept(path: &Path, file: &File) -> io::Result<bool> {
-    let facts = file.metadata()?;
+pub(super) fn is_kept(path: &Path, log: &LogFile) -> io::Result<bool> {
     let rotated = family::list(path)?;
     // It went away a moment ago: it is one of the last.
-    Ok(rotated.iter().rev().any(|rotated| {
-        rustix::fs::lstat(&rotated.path)
-            .is_ok_and(|there| (there.st_dev, there.st_ino) == (facts.dev(), facts.ino()))
-    }))
+    Ok(rotated.iter().rev().any(|rotated| log.is_at(&rotated.path)))
 }
 
 /// Renames the log to the next free name of its family.

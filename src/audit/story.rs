@@ -191,7 +191,11 @@ fn side_of(entry: &Logged) -> Side {
         ) => Side::Requester,
         // Both sides record it; only the requester names its agent.
         (_, Some(Ending::RequestWithdrawn)) if names_agent => Side::Requester,
-        (Some(Event::ResponseRefused | Event::Warning | Event::Error), _) => Side::Either,
+        // Both sides refuse what is not the session's answer; only the requester says who it is.
+        (Some(Event::ResponseRefused), _) if entry.text("requesterSessionId").is_some() => {
+            Side::Requester
+        }
+        (Some(Event::Warning | Event::Error), _) => Side::Either,
         _ => Side::Server,
     }
 }

@@ -12,22 +12,17 @@
 //! It does not know what a record means, and reads nothing of the log but its end and the time of its first line.
 
 use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use blake3::Hash;
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-
 use super::chain::{self, Lines, Tail};
+use super::current::{Known, LogFile, Open};
 use super::held::{Failure, Held, Unwritten};
 use super::lock::{self, Taking};
 use super::log::Options;
 use super::rotation::{self, Previous};
-use super::{AuditError, Entry, Event, line, place};
+use super::{AuditError, Entry, Event, line};
 
 /// How often a log is opened again within one append: each time somebody else has rotated it meanwhile.
 const OPENINGS: usize = 64;
@@ -61,31 +56,6 @@ struct State {
     at_ms: i64,
 }
 
-/// The file that is open.
-#[derive(Debug)]
-struct Open {
-    log: Arc<LogFile>,
-    /// The last line that we saw, where it stood.
-    known: Option<Known>,
-    /// The time of its first line, once it was looked for; where that tells none, it is never old.
-    first_at_ms: Option<i64>,
-}
-
-#[derive(Debug)]
-struct LogFile {
-    file: File,
-    /// Whether the entry in its directory is known to be on the disk.
-    placed: AtomicBool,
-}
-
-/// A line: its bytes are those from `start` to `end`, and a newline follows.
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    start: u64,
-    end: u64,
-    hash: Hash,
-}
-
 /// A line that we knew is not where it was.
 #[derive(Debug)]
 struct Changed {
@@ -110,7 +80,7 @@ struct Written {
 impl Writer {
     /// A writer of the log at `path`, which is opened now.
     pub(super) fn open(path: &Path, options: Options) -> Result<Self, AuditError> {
-        let open = Open::new(place::open_to_append(path)?);
+        let open = Open::at(path)?;
         Ok(Self::with(path, options, Some(open), None))
     }
 
@@ -293,7 +263,7 @@ impl State {
                 Err(source) => return Err(writer.unwritable(source)),
             };
             self.patient = true;
-            let length = match length_at(path, &log.file) {
+            let length = match log.length_at(path) {
                 Ok(Some(length)) => length,
                 Ok(None) => {
                     drop(lock);
@@ -317,7 +287,7 @@ impl State {
             }
             let Lines { out, last, .. } = self.compose(writer, at_ms, tail, bodies)?;
             let excludes = lock.excludes;
-            write_whole(&log.file, &out, length, excludes)
+            log.write(&out, length, excludes)
                 .map_err(|source| writer.unwritable(source))?;
             #[cfg(debug_assertions)]
             if tail == Tail::Nothing {
@@ -349,7 +319,7 @@ impl State {
     fn opened(&mut self, path: &Path) -> Result<Arc<LogFile>, AuditError> {
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(Open::new(place::open_to_append(path)?)),
+            none => none.insert(Open::at(path)?),
         };
         Ok(Arc::clone(&open.log))
     }
@@ -430,7 +400,7 @@ impl State {
         let Some(open) = self.open.take() else { return };
         let Some(known) = open.known else { return };
         let file = &open.log.file;
-        let how = match (rotation::is_kept(path, file), known.is_in(file)) {
+        let how = match (rotation::is_kept(path, &open.log), known.is_in(file)) {
             (Ok(false), _) => "gone",
             (Ok(true), Ok(false)) => "edited",
             // What cannot be looked at is no evidence.
@@ -532,90 +502,14 @@ impl State {
         let file = &written.log.file;
         if let Ok(Taking::Held(lock)) = lock::take(file, true)
             && lock.excludes
-            && length_at(path, file).is_ok_and(|length| length == Some(written.end))
+            && written
+                .log
+                .length_at(path)
+                .is_ok_and(|length| length == Some(written.end))
             && file.set_len(written.start).is_ok()
             && let Some(open) = &mut self.open
         {
             open.known = None;
         }
     }
-}
-
-impl Open {
-    fn new(file: File) -> Self {
-        Self {
-            log: Arc::new(LogFile {
-                file,
-                placed: AtomicBool::new(false),
-            }),
-            known: None,
-            first_at_ms: None,
-        }
-    }
-}
-
-impl LogFile {
-    /// Returns when everything that was written is on the disk, and found there.
-    fn sync(&self, path: &Path) -> io::Result<()> {
-        rustix::fs::fdatasync(&self.file)?;
-        if !self.placed.load(Ordering::Relaxed) {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let directory =
-                rustix::fs::open(place::parent(path), flags, rustix::fs::Mode::empty())?;
-            rustix::fs::fsync(directory)?;
-            self.placed.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-}
-
-impl Known {
-    /// Whether the line still stands in the file.
-    fn is_in(self, file: &File) -> io::Result<bool> {
-        if file.metadata()?.len() <= self.end {
-            return Ok(false);
-        }
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, self.end)?;
-        Ok(byte == *b"\n" && chain::hash_of(file, self.start, self.end)? == self.hash)
-    }
-}
-
-/// Length of the file if the path leads to it.
-fn length_at(path: &Path, file: &File) -> io::Result<Option<u64>> {
-    let here = rustix::fs::fstat(file)?;
-    let there = match rustix::fs::lstat(path) {
-        Ok(there) => there,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let same = (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino);
-    Ok(same.then(|| u64::try_from(here.st_size).unwrap_or(0)))
-}
-
-/// Writes lines behind `length` bytes. The kernel takes them in one piece, but on a full disk or another odd day. What it took
-/// then is taken back, if nobody else can have written meanwhile; else the next writer finds a piece of a line.
-fn write_whole(mut file: &File, lines: &[u8], length: u64, excludes: bool) -> io::Result<()> {
-    let mut rest = lines;
-    while !rest.is_empty() {
-        let written = match file.write(rest) {
-            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other,
-        };
-        match written {
-            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-            Err(error) => {
-                let begun = length + (lines.len() - rest.len()) as u64;
-                if begun > length
-                    && excludes
-                    && file.metadata().is_ok_and(|facts| facts.len() == begun)
-                {
-                    let _taken_back = file.set_len(length);
-                }
-                return Err(error);
-            }
-        }
-    }
-    Ok(())
 }
