@@ -25,8 +25,8 @@ pub(crate) use record::describe;
 pub use facts::{PlainAsk, Spellings, intent_of};
 pub use state::{
     Abandonment, Around, Due, Expected, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Mismatch, Next,
-    Outcome, POLL_PROVEN, POLL_UNPROVEN, REFUSED_GRACE, SERVING_GRACE, Seals, Seen, TORN_GRACE,
-    Verified, Waiting, verify,
+    OTHER_KEY_GRACE, Outcome, POLL_PROVEN, POLL_UNPROVEN, REFUSED_GRACE, SERVING_GRACE, Seals,
+    Seen, TORN_GRACE, Verified, Waiting, verify,
 };
 pub use target::{Candidate, CandidateKind, NoParent, Target, resolve};
 

@@ -15,6 +15,9 @@ use crate::wire::{
 pub const SERVING_GRACE: Duration = Duration::from_secs(2);
 /// How long a response that looks half-written is looked at again.
 pub const TORN_GRACE: Duration = Duration::from_secs(2);
+/// How long a session may look as if another process than the known one served it. The true server writes its record over a false
+/// one every two seconds.
+pub const OTHER_KEY_GRACE: Duration = Duration::from_secs(5);
 /// How long a requester that refused a response stays when its request has gone: whoever took the request away will not answer
 /// again.
 pub const REFUSED_GRACE: Duration = Duration::from_secs(2);
@@ -139,6 +142,9 @@ impl Abandonment {
                     Liveness::LockFree => "its server ended without taking leave",
                     Liveness::Stale => "its heartbeat has stopped",
                     Liveness::DeadPid => "the process that served it is gone",
+                    Liveness::OtherKey => {
+                        "another process serves it than the one whose key is known"
+                    }
                     Liveness::Alive | Liveness::Unknown => "it cannot be told why",
                 };
                 format!("nobody serves session \"{target}\": {seen}")
@@ -182,6 +188,13 @@ impl Abandonment {
             } => {
                 "if the session was served anew since this child was started, start the child anew; \
                  if not, somebody else writes answers into the spool"
+            }
+            Self::NotServing {
+                liveness: Liveness::OtherKey,
+                ..
+            } => {
+                "if the session was served anew since this child was started, start the child anew; \
+                 if not, somebody poses as its server"
             }
             Self::NotServing { .. } => {
                 "run `askrelay serve` in the parent session; `askrelay status` shows who serves"
@@ -409,6 +422,15 @@ pub struct Around {
     pub request_is_there: Option<bool>,
 }
 
+/// How long a session may look so before the requester gives up.
+fn grace(liveness: Liveness) -> Duration {
+    if liveness == Liveness::OtherKey {
+        OTHER_KEY_GRACE
+    } else {
+        SERVING_GRACE
+    }
+}
+
 /// A requester that waits.
 #[derive(Debug)]
 pub struct Waiting {
@@ -419,6 +441,8 @@ pub struct Waiting {
     response_due: Moment,
     liveness_due: Moment,
     unserved_since: Option<Moment>,
+    /// How long it may look as it did last.
+    grace: Duration,
     torn_since: Option<Moment>,
     /// Whether a garbled response may only be refused, for just a sealed one counts.
     seals: Seals,
@@ -454,6 +478,7 @@ impl Waiting {
             response_due: now,
             liveness_due: now.after(LIVENESS_FIRST),
             unserved_since: None,
+            grace: SERVING_GRACE,
             torn_since: None,
             seals,
             refused: None,
@@ -465,7 +490,7 @@ impl Waiting {
     pub fn due(&self, now: Moment) -> Due {
         let gives_up = self
             .unserved_since
-            .is_some_and(|since| now.since(since) >= SERVING_GRACE);
+            .is_some_and(|since| now.since(since) >= self.grace);
         let liveness = self.heartbeats == Heartbeats::Expected && now >= self.liveness_due;
         let is_lost = self
             .gone_since
@@ -533,7 +558,8 @@ impl Waiting {
             };
             if liveness.is_unserved() {
                 let since = *self.unserved_since.get_or_insert(now);
-                if looked && now.since(since) >= SERVING_GRACE {
+                self.grace = grace(liveness);
+                if looked && now.since(since) >= self.grace {
                     let target = self.target.clone();
                     return Next::Finish(Outcome::Abandoned(Abandonment::NotServing {
                         target,
@@ -592,7 +618,7 @@ impl Waiting {
         if self.heartbeats == Heartbeats::Expected {
             if let Some(since) = self.unserved_since {
                 // The look that ends the window is on time.
-                self.liveness_due = self.liveness_due.min(since.after(SERVING_GRACE));
+                self.liveness_due = self.liveness_due.min(since.after(self.grace));
             }
             at = at.min(self.liveness_due);
         }
@@ -684,6 +710,31 @@ mod tests {
             abandoned(next),
             Abandonment::NotServing {
                 liveness: Liveness::Absent,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn another_key_is_given_five_seconds_for_it_may_be_a_false_record() {
+        let mut wait = waiting(600_000);
+        for ms in [0, 900, 2_000, 2_500, 4_900] {
+            let next = wait.step(at(ms), Seen::Nothing, seen(Liveness::OtherKey), POLL_PROVEN);
+            let Next::Wait(time) = next else {
+                panic!("{ms}: {next:?}")
+            };
+            assert!(time > Duration::ZERO, "{ms}");
+        }
+        let next = wait.step(
+            at(5_000),
+            Seen::Nothing,
+            seen(Liveness::OtherKey),
+            POLL_PROVEN,
+        );
+        assert!(matches!(
+            abandoned(next),
+            Abandonment::NotServing {
+                liveness: Liveness::OtherKey,
                 ..
             }
         ));
@@ -921,7 +972,7 @@ mod tests {
         #[test]
         fn only_the_true_answer_is_ever_an_approval(
             looks in prop::collection::vec(
-                (lies_there(), prop::option::of(any::<bool>()), any::<bool>(), 0_u64..3_000),
+                (lies_there(), prop::option::of(any::<bool>()), 0_u8..4, 0_u64..3_000),
                 1..40,
             ),
         ) {
@@ -942,7 +993,11 @@ mod tests {
                     Some(bytes) => Seen::from_bytes(bytes, &expected),
                 };
                 let around = Around {
-                    liveness: due.liveness.then_some(if served { Liveness::Alive } else { Liveness::LockFree }),
+                    liveness: due.liveness.then_some(match served {
+                        0 => Liveness::LockFree,
+                        1 => Liveness::OtherKey,
+                        _ => Liveness::Alive,
+                    }),
                     request_is_there,
                 };
                 match wait.step(at(now), seen, around, POLL_PROVEN) {

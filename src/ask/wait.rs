@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use super::record::{self, describe};
 use super::state::{
-    Around, Expected, Heartbeats, LIVENESS_EVERY, Mismatch, Next, Outcome, POLL_PROVEN,
-    POLL_UNPROVEN, Seals, Seen, Waiting,
+    Around, Expected, Heartbeats, LIVENESS_EVERY, Mismatch, Next, OTHER_KEY_GRACE, Outcome,
+    POLL_PROVEN, POLL_UNPROVEN, Seals, Seen, Waiting,
 };
 use super::submit::{adopt_or_mint, request_of, submit};
 use super::{Abandonment, Answer, Ask, Settings, Trust, Verified};
@@ -21,7 +21,7 @@ use crate::spool::{
     Consumed, Events, Freshness, LivenessProbe, Observation, Outbox, Spool, SpoolError, Submission,
     Wake, Watch, WatchId,
 };
-use crate::wire::{Generation, MAX_HOPS, RequestId};
+use crate::wire::{Generation, Liveness, MAX_HOPS, RequestId};
 
 /// From how many waiting asks on one listing is cheaper than a look for each.
 const LIST_FROM: usize = 5;
@@ -46,6 +46,15 @@ pub(super) struct Shared {
     pub(super) log: Arc<ReviewLog>,
 }
 
+/// What looks whether the session is served, by the process whose key is known.
+fn probe(spool: &Spool, settings: &Settings) -> LivenessProbe {
+    let probe = LivenessProbe::new(spool.clone(), settings.target.clone());
+    match &settings.trust {
+        Trust::Pinned(key) => probe.expecting(key),
+        Trust::Anybody | Trust::NoKey => probe,
+    }
+}
+
 impl Shared {
     pub(super) fn new(
         spool: &Spool,
@@ -58,10 +67,7 @@ impl Shared {
             events: spool.events(),
             session_path: spool.session_path(&settings.target),
             outbox: Mutex::new(Outbox::new(spool, &settings.target)),
-            liveness: Mutex::new((
-                LivenessProbe::new(spool.clone(), settings.target.clone()),
-                None,
-            )),
+            liveness: Mutex::new((probe(spool, &settings), None)),
             listed: Mutex::new(None),
             waiting: AtomicUsize::new(0),
             events_come: Arc::default(),
@@ -236,6 +242,13 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
             return done(&id, outcome);
         }
     };
+    if key.is_some() && is_served_by_another(shared).await {
+        let abandonment = Abandonment::NotServing {
+            target: shared.settings.target.clone(),
+            liveness: Liveness::OtherKey,
+        };
+        return done(&id, abandon(shared, &id, abandonment));
+    }
     let mut request = request_of(shared, &ask, &id);
     let (submission, digest) = match submit(shared, &mut request, &mut id).await {
         Ok(submitted) => submitted,
@@ -249,6 +262,22 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
     let mut open = Open::new(shared, submission);
     let outcome = wait(shared, &mut open, &ask, &expected, started_at).await;
     done(&id, outcome)
+}
+
+/// Whether the session is served by a process whose answers would all be refused: then nobody is asked in vain. A record that
+/// somebody wrote over the true one does not last that long.
+async fn is_served_by_another(shared: &Shared) -> bool {
+    let since = clock::now();
+    loop {
+        let now = clock::now();
+        if shared.liveness(now).liveness != Liveness::OtherKey {
+            return false;
+        }
+        if now.since(since) >= OTHER_KEY_GRACE {
+            return true;
+        }
+        tokio::time::sleep(POLL_UNPROVEN).await;
+    }
 }
 
 fn is_sealed(outcome: &Outcome) -> bool {

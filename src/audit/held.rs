@@ -23,7 +23,8 @@ pub enum Unwritten {
 pub(super) struct Held {
     /// They.
     pub(super) bodies: Vec<Vec<u8>>,
-    bytes: usize,
+    /// Their length.
+    pub(super) bytes: usize,
     /// How many more there were for which there was no room.
     pub(super) lost: u64,
 }
@@ -35,6 +36,8 @@ pub(super) struct Failure {
     pub(super) since_ms: i64,
     /// How it failed last, in one line.
     pub(super) text: String,
+    /// How many records were refused since then, and stand nowhere.
+    pub(super) refused: u64,
 }
 
 impl Held {
@@ -58,6 +61,7 @@ impl Failure {
         Self {
             since_ms,
             text: text::clip_utf16(&describe(error), FAILURE_UNITS).into_owned(),
+            refused: 0,
         }
     }
 }

@@ -32,15 +32,15 @@ pub(super) struct Lines<R> {
     number: u64,
     /// Where in the input the next line starts.
     at: u64,
-    /// What was already let go of the next line.
-    long: Option<Long>,
+    /// What was already let go of the next line. In a box: it is large, and lines are handed on by value.
+    long: Option<Box<Long>>,
 }
 
 /// A line, or what there is of one at the end of the input.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     bytes: &'a [u8],
-    long: Option<Long>,
+    long: Option<Box<Long>>,
     /// How many lines were given out, with this one: its number, where none was passed over.
     pub(super) number: u64,
     /// Where it starts in the input.

@@ -247,13 +247,17 @@ fn follows(tail: &[u8], hash: &blake3::Hash) -> bool {
     else {
         return false;
     };
+    before.ends_with(CHAIN) && hex == hex_of(hash)
+}
+
+/// A hash as it is written, without a detour over text.
+fn hex_of(hash: &blake3::Hash) -> [u8; HEX] {
     let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
-    before.ends_with(CHAIN)
-        && hash
-            .as_bytes()
-            .iter()
-            .zip(hex.chunks_exact(2))
-            .all(|(byte, pair)| *pair == [digit(byte >> 4), digit(byte & 15)])
+    let mut hex = [0; HEX];
+    for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(hash.as_bytes()) {
+        *pair = [digit(byte >> 4), digit(byte & 15)];
+    }
+    hex
 }
 
 /// A line that has been looked at.

@@ -176,8 +176,10 @@ impl Writer {
         let written = state.write(self, at_ms, &bodies);
         if let Err(error) = &written {
             state.fail(at_ms, error);
-            if unwritten == Unwritten::Held {
-                state.held.add(bodies);
+            match (unwritten, &mut state.failure) {
+                (Unwritten::Held, _) => state.held.add(bodies),
+                (Unwritten::Refused, Some(failure)) => failure.refused += bodies.len() as u64,
+                (Unwritten::Refused, None) => {}
             }
         }
         written
@@ -243,7 +245,8 @@ impl State {
         bodies: &[Vec<u8>],
     ) -> Result<Written, AuditError> {
         let path = writer.path.as_path();
-        let more = bodies.iter().map(|body| body.len() + LINK_BYTES).sum();
+        let bytes: usize = bodies.iter().map(|body| body.len() + LINK_BYTES).sum();
+        let more = bytes + self.held.bytes;
         // At most once: a single line may be longer than a file should be.
         let mut rotated = false;
         for _ in 0..OPENINGS {
@@ -463,7 +466,8 @@ impl State {
         if let Some(failure) = &self.failure {
             let entry = Entry::new(Event::Recovered)
                 .with("since", line::timestamp(failure.since_ms))
-                .with("reason", failure.text.as_str());
+                .with("reason", failure.text.as_str())
+                .with_known("refused", (failure.refused > 0).then_some(failure.refused));
             lines.add(&writer.body(at_ms, &entry)?);
         }
         if let Some(unrotated) = &self.unrotated
@@ -487,14 +491,12 @@ impl State {
     }
 
     fn fail(&mut self, at_ms: i64, error: &AuditError) {
-        let since_ms = self
-            .failure
-            .as_ref()
-            .map_or(at_ms, |failure| failure.since_ms);
-        self.failure = Some(Failure {
-            since_ms,
-            ..Failure::of(at_ms, error)
-        });
+        let mut failure = Failure::of(at_ms, error);
+        if let Some(before) = &self.failure {
+            failure.since_ms = before.since_ms;
+            failure.refused = before.refused;
+        }
+        self.failure = Some(failure);
     }
 
     /// Takes lines out again that nobody has written behind.
@@ -511,5 +513,45 @@ impl State {
         {
             open.known = None;
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests look at what was written"
+)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// What a disk that does not sync leaves written must not claim a decision that was refused for that.
+    #[test]
+    fn what_was_written_and_refused_is_taken_out_again_unless_somebody_wrote_behind_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("review.jsonl");
+        let writer = Writer::open(&path, Options::default()).unwrap();
+        let put = |name| {
+            let entries = [Entry::test(name)];
+            writer.put(0, &entries, Unwritten::Refused).unwrap()
+        };
+        put("first");
+        let before = fs::read(&path).unwrap();
+        let written = put("refused");
+        writer.state().take_back(&path, &written);
+        assert_eq!(fs::read(&path).unwrap(), before);
+
+        let written = put("kept");
+        let other = Writer::open(&path, Options::default()).unwrap();
+        let entries = [Entry::test("other")];
+        other.append(0, &entries, Unwritten::Refused).unwrap();
+        let before = fs::read(&path).unwrap();
+        writer.state().take_back(&path, &written);
+        assert_eq!(fs::read(&path).unwrap(), before);
+        put("last");
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 4);
+        assert!(!text.contains("review_log."), "{text}");
     }
 }

@@ -238,7 +238,8 @@ pub fn layout_tight(fact: &Fact, columns: usize) -> Vec<LaidRow> {
             } else {
                 indent
             };
-            let own = label.saturating_sub(from).min(row.len());
+            // In one column what is wider stands as another character, and places are a little off.
+            let own = row.floor_char_boundary(label.saturating_sub(from));
             let end = from + row.len();
             rows.push(LaidRow {
                 text_at: margin + own,

@@ -8,7 +8,7 @@ use super::lock::{self, LockState};
 use super::{IoContext as _, SERVING, Spool, SpoolError, quarantine};
 use crate::clock::Moment;
 use crate::process::{self, Life};
-use crate::wire::{Heartbeat, Liveness, MAX_HEARTBEAT_BYTES, SessionId};
+use crate::wire::{Heartbeat, Liveness, MAX_HEARTBEAT_BYTES, ServingKey, SessionId};
 
 /// A record that has not changed for this long, on the observer's own clock, is stale.
 const STALE_AFTER: Duration = Duration::from_secs(5);
@@ -168,6 +168,8 @@ pub struct LivenessProbe {
     /// The lock file, kept open while it is held, so that a look costs one system call.
     lock: Option<File>,
     seen: Option<Seen>,
+    /// The key that the session must be served with.
+    key: Option<String>,
 }
 
 /// The record as it was at its last change.
@@ -187,16 +189,40 @@ impl LivenessProbe {
             serving: None,
             lock: None,
             seen: None,
+            key: None,
         }
     }
 
     /// Looks once.
     pub fn look(&mut self, now: Moment) -> Observation {
-        let liveness = self.judge(now);
+        let mut liveness = self.judge(now);
+        if matches!(liveness, Liveness::Alive | Liveness::Unknown) && self.is_other_key() {
+            liveness = Liveness::OtherKey;
+            // Somebody may have written this over the true record, which is back with the next beat.
+            self.seen = None;
+        }
         Observation {
             liveness,
             lock_held: self.lock.is_some(),
         }
+    }
+
+    /// As a probe for a requester that believes this key only: whoever serves with another one serves nobody here.
+    #[must_use]
+    pub fn expecting(mut self, key: &ServingKey) -> Self {
+        self.key = Some(key.to_string());
+        self
+    }
+
+    fn is_other_key(&self) -> bool {
+        let (Some(expected), Some(record)) = (&self.key, self.record()) else {
+            return false;
+        };
+        let found = record
+            .relay
+            .as_ref()
+            .and_then(|relay| relay.public_key.as_ref());
+        found != Some(expected)
     }
 
     /// The record as it was last seen, where it is usable.

@@ -142,6 +142,8 @@ pub enum Liveness {
     Stale,
     /// The record's process does not exist any more.
     DeadPid,
+    /// It is served, by a process whose seals the requester does not believe.
+    OtherKey,
     /// It cannot be judged.
     Unknown,
 }
@@ -155,6 +157,7 @@ impl Liveness {
             Self::LockFree => "lock_free",
             Self::Stale => "stale",
             Self::DeadPid => "dead_pid",
+            Self::OtherKey => "other_key",
             Self::Unknown => "unknown",
         }
     }
@@ -163,7 +166,7 @@ impl Liveness {
     pub fn is_unserved(self) -> bool {
         match self {
             Self::Alive | Self::Unknown => false,
-            Self::Absent | Self::LockFree | Self::Stale | Self::DeadPid => true,
+            Self::Absent | Self::LockFree | Self::Stale | Self::DeadPid | Self::OtherKey => true,
         }
     }
 }

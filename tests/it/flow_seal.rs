@@ -161,14 +161,19 @@ fn a_child_that_outlives_its_server_takes_no_answer_of_the_next_one() {
         .env("ASKRELAY_SERVING_KEY", &key)
         .run();
     ended.unruled();
-    assert_eq!(ended.json["abandoned"], "refused_response");
+    assert_eq!(ended.json["abandoned"], "not_serving");
     assert!(
         ended.json["denialReason"]
             .as_str()
             .unwrap()
-            .contains("its seal is not one of the pinned key"),
+            .contains("another process serves it than the one whose key is known"),
         "{}",
         ended.json
+    );
+    // Nobody was asked in vain.
+    assert_eq!(
+        spool.events("forwarded_permission.request_created"),
+        [json!(null); 0]
     );
     assert!(
         ended.stderr.contains("start the child anew"),

@@ -370,6 +370,22 @@ fn whoever_holds_the_lock_serves_nobody_who_knows_the_key() {
         "relay": {"v": 1, "held": true, "publicKey": tool.key.public().to_string()},
     });
     spool.put(&spool.heartbeat_path("P"), record.to_string());
+    // Whoever knows the true key does not even ask.
+    let ended = ask(&spool, &key, "r1", "ls x").run();
+    ended.unruled();
+    assert_eq!(ended.json["abandoned"], "not_serving");
+    assert!(
+        ended.json["denialReason"]
+            .as_str()
+            .unwrap()
+            .contains("another process serves it"),
+        "{}",
+        ended.json
+    );
+    // Nor does it help to claim the true key.
+    let mut record = record;
+    record["relay"]["publicKey"] = json!(key);
+    spool.put(&spool.heartbeat_path("P"), record.to_string());
     let child = ask(&spool, &key, "r1", "ls x").start();
     let _request = spool.await_request("P", "r1");
     let sealed = tool.approval("r1").to_sealed_json(&tool.key).unwrap();
@@ -377,7 +393,7 @@ fn whoever_holds_the_lock_serves_nobody_who_knows_the_key() {
     fs::remove_file(spool.request_path("P", "r1")).unwrap();
     let ended = child.end();
     ended.unruled();
-    assert_eq!(ended.json["abandoned"], "refused_response");
+    assert_eq!(ended.json["approved"], false);
     // No server can start beside it, and none pretends to.
     let mut command = spool.relay();
     command.args(["serve", "--session", "P", "--mode", "headless"]);

@@ -527,6 +527,7 @@ fn a_held_lock_costs_one_wait_and_no_decision() {
     assert_eq!(entries[20]["timestamp"], "1970-01-01T00:00:00.002Z");
     assert_eq!(entries[21]["event"], "review_log.recovered");
     assert_eq!(entries[21]["since"], "1970-01-01T00:00:00.001Z");
+    assert_eq!(entries[21]["refused"], 20);
     assert_eq!(entries[22]["event"], "next");
 }
 
