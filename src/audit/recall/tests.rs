@@ -354,6 +354,28 @@ fn it_ends_where_nothing_newer_is_to_be_expected() {
     assert_eq!(log.found(&["a"]), ["a"]);
 }
 
+/// TIME-1: the times in the log order nothing, and an hour or a few lines do not matter.
+#[test]
+fn a_clock_that_was_set_back_or_ahead_hides_no_decision() {
+    for set_to in [AT - 24 * HOUR_MS, AT + 24 * HOUR_MS, 0] {
+        let mut log = Log::of(&[answer("a", DecisionState::Approved, &user())]);
+        log.at = set_to;
+        for n in 0..200 {
+            log.add(&[event(Event::Prompted, &format!("other-{n}"))]);
+        }
+        log.add(&[answer("b", DecisionState::Denied, &user())]);
+        assert_eq!(log.found(&["a", "b", "none"]), ["a", "b"], "{set_to}");
+    }
+    // The files' clock is ahead of the one that the log goes by.
+    let mut log = Log::new(Options::default());
+    log.at = AT - HOUR_MS / 2;
+    log.add(&[answer("a", DecisionState::Approved, &user())]);
+    for n in 0..2_000 {
+        log.add(&[event(Event::Prompted, &format!("other-{n}"))]);
+    }
+    assert_eq!(log.found(&["a"]), ["a"]);
+}
+
 #[test]
 fn it_reads_no_more_than_it_may() {
     let log = Log::of(&[answer("a", DecisionState::Approved, &user())]);
