@@ -10,11 +10,13 @@
 //! One [`Requester`] serves any number of asks at once: they share one watcher, one look at the session's liveness, and one
 //! listing of its responses for each poll.
 
+mod abandonment;
 mod facts;
 mod record;
 mod state;
 mod submit;
 mod target;
+mod verify;
 mod wait;
 
 use std::sync::Arc;
@@ -22,13 +24,14 @@ use std::time::Duration;
 
 pub(crate) use record::describe;
 
+pub use abandonment::{Abandonment, Outcome};
 pub use facts::{PlainAsk, Spellings, intent_of};
 pub use state::{
-    Abandonment, Around, Due, Expected, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Mismatch, Next,
-    OTHER_KEY_GRACE, Outcome, POLL_PROVEN, POLL_UNPROVEN, REFUSED_GRACE, SERVING_GRACE, Seals,
-    Seen, TORN_GRACE, Verified, Waiting, verify,
+    Around, Due, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Next, OTHER_KEY_GRACE, POLL_PROVEN,
+    POLL_UNPROVEN, REFUSED_GRACE, SERVING_GRACE, Seals, TORN_GRACE, Waiting,
 };
 pub use target::{Candidate, CandidateKind, NoParent, Target, resolve};
+pub use verify::{Expected, Mismatch, Seen, Verified, verify};
 
 use crate::audit::{Ending, Entry, ReviewLog};
 use crate::clock;

@@ -1,6 +1,6 @@
 //! What a requester writes to the review log. It explains and decides nothing, so it holds up no answer and no wait.
 
-use super::state::{Abandonment, Outcome};
+use super::abandonment::{Abandonment, Outcome};
 use super::wait::Shared;
 use crate::audit::{Ending, Entry, Event};
 use crate::wire::{Decision, DecisionSource, ForwardedPermissionRequest, RequestId};

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use super::abandonment::Abandonment;
 use super::record::{self, describe};
-use super::state::Abandonment;
 use super::wait::Shared;
 use super::{Ask, Settings};
 use crate::clock;

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::abandonment::Outcome;
 use super::record::{self, describe};
 use super::state::{
-    Around, Expected, Heartbeats, LIVENESS_EVERY, Mismatch, Next, OTHER_KEY_GRACE, Outcome,
-    POLL_PROVEN, POLL_UNPROVEN, Seals, Seen, Waiting,
+    Around, Heartbeats, LIVENESS_EVERY, Next, OTHER_KEY_GRACE, POLL_PROVEN, POLL_UNPROVEN, Seals,
+    Waiting,
 };
 use super::submit::{adopt_or_mint, request_of, submit};
+use super::verify::{Expected, Mismatch, Seen};
 use super::{Abandonment, Answer, Ask, Settings, Trust, Verified};
 use crate::audit::{Entry, ReviewLog};
 use crate::clock::{self, Moment};
