@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn every_event_and_every_ending_is_documented() {
-        let page = include_str!("../../docs/operations.md");
+        let page = include_str!("../../docs/log.md");
         for name in (Event::ALL.iter().map(|event| event.name()))
             .chain(Ending::ALL.iter().map(|ending| ending.name()))
         {

@@ -72,6 +72,19 @@ impl Broadcast {
             }),
         }
     }
+
+    /// The same end of an ask, where the decision came to nothing and its requester is told that nobody decided.
+    pub fn undecided(mut self) -> Self {
+        for (key, value) in [
+            ("result", "deny"),
+            ("resolution", "confirmation_unavailable"),
+        ] {
+            if let Some(member) = self.data.get_mut(key) {
+                *member = value.into();
+            }
+        }
+        self
+    }
 }
 
 /// The core facts, and nothing else of the payload.

@@ -584,6 +584,9 @@ impl Core {
         if !counts {
             answer.decision = Decision::unavailable(UNRECORDED);
         }
+        if let Some(told) = answer.told.take() {
+            self.tell(if counts { told } else { told.undecided() });
+        }
         let response = self.response(&answer);
         let Ok(bytes) = response.to_sealed_json(&self.seal_key) else {
             return Delivery::Failed("the response cannot be written as JSON".to_owned());

@@ -192,6 +192,8 @@ pub struct Answer {
     pub decision: Decision,
     /// What is written to the review log first.
     pub entries: Vec<Entry>,
+    /// What is told to whoever listens once it is recorded; nothing where it was told, or a rule decided.
+    pub told: Option<Broadcast>,
     /// Whether the requester must be seen to live before the answer counts.
     pub care: Care,
 }

@@ -728,6 +728,7 @@ impl Model {
             return self.step(Event::Answered(answer.id.clone(), early));
         }
         self.log.extend(answer.entries.iter().cloned());
+        self.told.extend(answer.told.iter().cloned());
         let delivery = match is_same {
             None => Delivery::Unclaimed,
             Some(false) => Delivery::RequestChanged,

@@ -334,6 +334,42 @@ fn a_session_that_must_record_denies_while_its_log_is_locked_and_never_claims_mo
     assert_eq!(chain::of_event(&records, "review_log.recovered").len(), 1);
 }
 
+/// Whoever listens hears what became of the ask, not what would have.
+#[test]
+fn a_persons_approval_that_cannot_be_recorded_is_told_as_the_denial_that_it_became() {
+    let field = Field::new();
+    let rules: Value = serde_json::from_str(RULES).unwrap();
+    let config = json!({"permission": rules["permission"], "requireAudit": true});
+    fs::write(field.at("config.json"), config.to_string()).unwrap();
+    let path = field.at("review.jsonl");
+    let events = field.at("events.jsonl");
+    let mut command = field.relay();
+    command.args(["serve", "--session", "main", "--mode", "select", "--events"]);
+    let mut server = Run::start(&field, command.arg(&events));
+    server.await_serving();
+    let ask = field.start_ask("make", &["--id", "r1"]);
+    until("a question", || server.stdout().contains("4) No"));
+    let lock = hold(&path);
+    server.type_line("1");
+    let answer = ask.answer();
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    drop(lock);
+    until("the end of the failure", || log_failure(&field).is_none());
+    server.stop();
+    let told = fs::read_to_string(&events).unwrap();
+    let decisions: Vec<Value> = told
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["channel"] == "permissions:decision")
+        .collect();
+    assert_eq!(decisions.len(), 1, "{told}");
+    assert_eq!(decisions[0]["data"]["result"], "deny", "{told}");
+    assert_eq!(
+        decisions[0]["data"]["resolution"], "confirmation_unavailable",
+        "{told}"
+    );
+}
+
 #[test]
 fn a_session_that_must_record_does_not_start_without_a_log() {
     let field = Field::new();

@@ -299,14 +299,14 @@ impl State {
                 let entry = Entry::ending(Ending::AutoApproved, &judgement.decided_by);
                 let entry = self.details(entry, &request);
                 let decision = Decision::approved(judgement.decided_by);
-                self.settle(&request, decision, vec![entry], Care::Fast, effects);
+                self.settle(&request, decision, vec![entry], None, Care::Fast, effects);
             }
             Verdict::Deny => {
                 self.end_opening(&id, "policy denies it by now", effects);
                 let entry = Entry::ending(Ending::AutoDenied, &judgement.decided_by);
                 let entry = self.details(entry, &request);
                 let decision = Decision::denied(judgement.reason, judgement.decided_by);
-                self.settle(&request, decision, vec![entry], Care::Fast, effects);
+                self.settle(&request, decision, vec![entry], None, Care::Fast, effects);
             }
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
             Verdict::Ask if fate == Some(Fate::Expired) => self.expire(&request, effects),

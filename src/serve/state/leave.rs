@@ -112,6 +112,7 @@ impl State {
                         digest: ask.digest,
                         decision: undelivered.decision.clone(),
                         entries: Vec::new(),
+                        told: None,
                         care: undelivered.care,
                     })));
                 }

@@ -48,9 +48,8 @@ impl State {
             return;
         }
         let told = Broadcast::decision(request, &decision);
-        effects.push(Effect::Broadcast(told));
         let entry = Self::decision_entry(request, &decision);
-        self.settle(request, decision, vec![entry], care, effects);
+        self.settle(request, decision, vec![entry], Some(told), care, effects);
     }
 
     /// What is recorded of a decision that no rule made, with the scope that was chosen.
@@ -82,6 +81,7 @@ impl State {
         request: &ForwardedPermissionRequest,
         decision: Decision,
         mut entries: Vec<Entry>,
+        told: Option<Broadcast>,
         care: Care,
         effects: &mut Vec<Effect>,
     ) {
@@ -123,6 +123,7 @@ impl State {
                 digest: ask.digest,
                 decision: decision.clone(),
                 entries,
+                told,
                 care,
             })));
             ask.stage = Stage::Deciding(Box::new(Undelivered {
@@ -154,6 +155,8 @@ impl State {
             digest: ask.digest,
             decision: decision.clone(),
             entries: Vec::new(),
+            // The process that recorded it may have ended before it told.
+            told: Some(Broadcast::decision(request, &decision)),
             care: Care::Person,
         };
         ask.stage = Stage::Deciding(Box::new(Undelivered {
@@ -176,7 +179,6 @@ impl State {
             .with("requestDigest", answer.digest.to_string())
             .with("recordedAt", recalled.recorded_at);
         effects.push(Effect::Log(entry));
-        effects.push(Effect::Broadcast(Broadcast::decision(request, &decision)));
         effects.push(Effect::Answer(Box::new(answer)));
         self.note_ending(id, &decision);
     }
