@@ -77,10 +77,7 @@ impl Piece {
     fn of(script: &Script<'_>, word: &Word) -> Self {
         let places = word.value.places().iter().map(|(start, end)| Place {
             range: script.in_line(*start..*end),
-            expands: word
-                .expansions
-                .iter()
-                .any(|expansion| expansion.contains(start)),
+            expands: word.expands_at(*start),
         });
         Self {
             text: word.value.text.clone(),
@@ -124,7 +121,10 @@ pub fn phrases(line: &str) -> Phrases {
 
 /// Where the value of a word stands in the line.
 pub(super) fn range(script: &Script<'_>, word: &Word) -> Range<usize> {
-    Piece::of(script, word).range()
+    let places = word.value.places();
+    let (first, last) = (places.first(), places.last());
+    let bounds = first.zip(last).map(|(first, last)| first.0..last.1);
+    bounds.map_or(0..0, |range| script.in_line(range))
 }
 
 /// The words of a command.

@@ -29,6 +29,15 @@ impl Word {
     pub(super) fn literal(&self) -> Option<&str> {
         self.is_literal.then_some(self.value.text.as_str())
     }
+
+    /// Whether what stands at a place of the script belongs to one of the expansions, which stand in order.
+    pub(super) fn expands_at(&self, place: usize) -> bool {
+        let before = self
+            .expansions
+            .partition_point(|expansion| expansion.start <= place);
+        let last = before.checked_sub(1).and_then(|at| self.expansions.get(at));
+        last.is_some_and(|expansion| expansion.contains(&place))
+    }
 }
 
 /// Reads the word at `node`.

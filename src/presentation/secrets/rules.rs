@@ -53,7 +53,12 @@ impl Spots {
         if self.to_the_end {
             let rest = piece.places(part.start..piece.text().len());
             if let (Some(first), Some(last)) = (rest.first(), rest.last()) {
-                self.ranges.push(first.range.start..last.range.end);
+                let (start, end) = (first.range.start, last.range.end);
+                // However much is found in a word, it has one end.
+                match self.ranges.last_mut().filter(|range| range.end == end) {
+                    Some(range) => range.start = range.start.min(start),
+                    None => self.ranges.push(start..end),
+                }
             }
             return;
         }
@@ -310,8 +315,11 @@ impl Spots {
     /// `name=value` behind `?`, `&` or `;`, as in addresses and forms.
     fn parameters(&mut self, word: &Piece) {
         let text = word.text();
+        let mut done = 0;
         for (at, _) in text.match_indices('=') {
-            let before = text.get(..at).unwrap_or_default();
+            let Some(before) = text.get(done..at) else {
+                continue;
+            };
             let name = last_word(before, is_of_a_name);
             let lead = before.get(..before.len() - name.len()).unwrap_or_default();
             if !lead.ends_with(['?', '&', ';']) || !names_a_secret(name) {
@@ -321,7 +329,8 @@ impl Spots {
             let end = value
                 .find(['&', '#', ' ', '\t', '\n', '"', '\''])
                 .unwrap_or(value.len());
-            self.hide(word, at + 1..at + 1 + end);
+            done = at + 1 + end;
+            self.hide(word, at + 1..done);
         }
     }
 
