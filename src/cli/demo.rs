@@ -13,7 +13,7 @@ use super::env::{self, Env};
 use super::exit::Exit;
 use super::output::Out;
 use super::serve::{colours, dialog_settings, has_screen, prompter, start_watch};
-use crate::audit::{Options, Record, ReviewLog, read_entries};
+use crate::audit::{Access, Options, Record, ReviewLog, read_entries, verify};
 use crate::policy::{Config, LayerRules, Layers, Policy};
 use crate::presentation::select::Choice;
 use crate::presentation::text::visible;
@@ -233,6 +233,7 @@ fn tell_story(log: &Path) -> anyhow::Result<()> {
     let mut out = Out::stdout();
     out.line("")?;
     out.line("What the review log says (one line of it for each decision):")?;
+    let (mut answers, mut sealed) = (0, 0);
     for record in read_entries(log)? {
         let Record::Entry(entry) = record? else {
             continue;
@@ -244,6 +245,14 @@ fn tell_story(log: &Path) -> anyhow::Result<()> {
                 .unwrap_or("-")
                 .to_owned()
         };
+        if text("event") == "forwarded_permission.response_received" {
+            answers += 1;
+            let is_sealed = entry
+                .get("decidedBy")
+                .and_then(|by| by.pointer("/relay/sealed"))
+                .is_some_and(|sealed| *sealed == true);
+            sealed += u32::from(is_sealed);
+        }
         if matches!(
             text("event").as_str(),
             "forwarded_permission.approved" | "forwarded_permission.denied"
@@ -259,6 +268,21 @@ fn tell_story(log: &Path) -> anyhow::Result<()> {
             );
             out.line(&visible(&line))?;
         }
+    }
+    out.line("")?;
+    out.line(&format!(
+        "{sealed} of {answers} answers carried the seal of the session's key; the children take no other."
+    ))?;
+    if let Some(checked) = verify(log, Access::Own, &[])? {
+        let holds = if checked.broken.is_none() {
+            "holds"
+        } else {
+            "is broken"
+        };
+        out.line(&format!(
+            "The {} lines of the log are chained to one another, and the chain {holds} (`askrelay log verify`).",
+            checked.lines
+        ))?;
     }
     out.line("")?;
     out.line("Next: `askrelay serve` in one terminal, `askrelay ask --value \"rm -rf build\"` in another.")?;
