@@ -23,6 +23,7 @@ use ratatui::layout::Size;
 use ratatui::style::Stylize as _;
 use ratatui::text::{Line, Span};
 
+use super::countdown::Countdown;
 use super::keys::{Guard, Meant};
 use super::line_editor::LineEditor;
 use super::paint::Frame;
@@ -70,6 +71,8 @@ pub(super) struct Dialog {
     pub(super) open: Option<Open>,
     pub(super) waiting: usize,
     guard: Guard,
+    /// When what is on the screen is not true any more.
+    tick: Option<Moment>,
 }
 
 /// The ask on screen.
@@ -89,6 +92,8 @@ pub(super) struct Open {
     pub(super) core_seen: bool,
     /// What of them is on the frame that was drawn last.
     drawn: Core,
+    /// How long its requester still waits, where it said so.
+    countdown: Option<Countdown>,
     /// What the whole of the ask is made of, until it is read.
     shown: Box<Shown>,
     /// The whole of the ask, while it is read.
@@ -134,7 +139,7 @@ pub(super) enum Step {
 }
 
 impl Open {
-    fn new(shown: Shown, keys: &DialogKeys) -> Self {
+    fn new(shown: Shown, keys: &DialogKeys, now: Moment) -> Self {
         let (payload, question) = super::question(&shown);
         let options = offered(&question, keys);
         let summary = summary(&payload.request.surface, &payload.request.value);
@@ -151,6 +156,7 @@ impl Open {
             question,
             core_seen: false,
             drawn: Core::Nothing,
+            countdown: shown.time_left.map(|left| Countdown::new(now, left)),
             shown: Box::new(shown),
             reader: None,
         }
@@ -233,6 +239,7 @@ impl Dialog {
             open: None,
             waiting: 0,
             guard: Guard::default(),
+            tick: None,
         }
     }
 
@@ -469,7 +476,9 @@ impl Dialog {
     }
 
     fn view(&self, size: Size, now: Moment) -> View {
-        view::view(self, size, self.guard.is_up(now))
+        let countdown = self.open.as_ref().and_then(|open| open.countdown);
+        let left = countdown.map(|countdown| countdown.words(now));
+        view::view(self, size, self.guard.is_up(now), left)
     }
 }
 
@@ -510,11 +519,11 @@ fn decided_line(choice: &Choice, summary: &str) -> Line<'static> {
 }
 
 impl App for Dialog {
-    fn news(&mut self, news: News, _now: Moment) -> Vec<Act> {
+    fn news(&mut self, news: News, now: Moment) -> Vec<Act> {
         match news {
             News::Show(shown) => {
                 self.waiting = shown.waiting;
-                self.open = Some(Open::new(*shown, &self.settings.keys));
+                self.open = Some(Open::new(*shown, &self.settings.keys, now));
                 self.guard.raise();
                 Vec::new()
             }
@@ -568,7 +577,10 @@ impl App for Dialog {
     }
 
     fn due(&self) -> Option<Moment> {
-        self.open.as_ref().and(self.guard.falls_at())
+        let open = self.open.as_ref()?;
+        // While the whole is read nothing on the screen changes by itself.
+        let tick = self.tick.filter(|_| open.reader.is_none());
+        [self.guard.falls_at(), tick].into_iter().flatten().min()
     }
 
     fn draw(&mut self, size: Size, now: Moment) -> Frame {
@@ -603,6 +615,8 @@ impl App for Dialog {
                 None => open.core_seen |= open.drawn == Core::Whole,
             }
         }
+        let countdown = self.open.as_ref().and_then(|open| open.countdown);
+        self.tick = countdown.and_then(|countdown| countdown.changes_at(now));
         self.guard.drawn(now);
     }
 }

@@ -34,6 +34,7 @@ use ratatui::layout::Size;
 use ratatui::text::Line;
 
 use super::app::summary;
+use super::countdown::Countdown;
 use super::keys::{Guard, Meant};
 use super::paint::Frame;
 use super::reader::Reader;
@@ -96,11 +97,13 @@ struct Open {
     summary: String,
     /// Who asks, visible.
     agent: String,
+    /// How long it still waits, where it said so.
+    countdown: Option<Countdown>,
     reader: Reader,
 }
 
 impl Open {
-    fn new(shown: Shown) -> Self {
+    fn new(shown: Shown, now: Moment) -> Self {
         let payload = shown.payload();
         let review = Review::new(&super::ask(&shown, &payload));
         Self {
@@ -108,6 +111,7 @@ impl Open {
             agent: list_view::name(shown.request.agent_name().unwrap_or_default()),
             id: shown.request.id,
             digest: shown.digest,
+            countdown: shown.time_left.map(|left| Countdown::new(now, left)),
             reader: Reader::new(review),
         }
     }
@@ -299,11 +303,11 @@ impl Inbox {
         })]
     }
 
-    fn show(&mut self, shown: Shown) {
+    fn show(&mut self, shown: Shown, now: Moment) {
         self.opening = None;
         self.selected = Some(shown.request.id.clone());
         self.message = None;
-        self.open = Some(Open::new(shown));
+        self.open = Some(Open::new(shown, now));
         self.turn_to(Screen::Review);
     }
 
@@ -344,9 +348,9 @@ impl Inbox {
 }
 
 impl App for Inbox {
-    fn news(&mut self, news: News, _now: Moment) -> Vec<Act> {
+    fn news(&mut self, news: News, now: Moment) -> Vec<Act> {
         match news {
-            News::Show(shown) => self.show(*shown),
+            News::Show(shown) => self.show(*shown, now),
             News::Withdraw { id, why } => self.withdraw(&id, &why),
             News::List(listing) => self.list(*listing),
             News::Notice(line) => {
@@ -391,7 +395,12 @@ impl App for Inbox {
     fn drawn(&mut self, now: Moment) {
         self.guard.drawn(now);
         let ages = self.screen == Screen::List && !self.listing.asks.is_empty();
-        self.tick = ages.then(|| now.next_multiple(TICK));
+        self.tick = match (self.screen, &self.open) {
+            (Screen::Review, Some(open)) => open
+                .countdown
+                .and_then(|countdown| countdown.changes_at(now)),
+            (Screen::List | Screen::Review, _) => ages.then(|| now.next_multiple(TICK)),
+        };
         if let (Screen::Review, Some(open)) = (self.screen, &mut self.open) {
             open.reader.drawn();
         }

@@ -5,6 +5,7 @@
 
 mod app;
 mod cells;
+mod countdown;
 mod inbox;
 mod keys;
 mod line_editor;

@@ -12,10 +12,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::countdown::span;
 use super::{Answerer, PersonEvent, PersonEvents, Prompter, question};
 use crate::clock::{self, Moment};
 use crate::presentation::fit::Budget;
 use crate::presentation::select::{Answer, Extent, NotAChoice, Question, parse_choice};
+use crate::presentation::text;
 use crate::serve::Shown;
 use crate::wire::{Digest, RequestId, UserSurface};
 
@@ -117,7 +119,7 @@ impl Prompter for SelectPrompter {
         let mut shared = lock(&self.shared);
         let (id, digest) = (shown.request.id, shown.digest);
         let extent = Extent::Within(shared.budget);
-        let number = shared.ask(id, digest, question, extent);
+        let number = shared.ask(id, digest, question, extent, shown.time_left);
         drop(shared);
         // The thread ends only with the input, and says so itself.
         let _told = self.asked.send(number);
@@ -143,7 +145,14 @@ fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
 }
 
 impl Shared {
-    fn ask(&mut self, id: RequestId, digest: Digest, question: Question, extent: Extent) -> u64 {
+    fn ask(
+        &mut self,
+        id: RequestId,
+        digest: Digest,
+        question: Question,
+        extent: Extent,
+        left: Option<Duration>,
+    ) -> u64 {
         self.count += 1;
         let prompt = if self.columns.is_some() {
             "Choose: "
@@ -151,7 +160,16 @@ impl Shared {
             ""
         };
         let columns = self.columns.map_or(COLUMNS, usize::from);
-        let text = format!("\n{}{prompt}", question.text(extent, columns));
+        let mut written = format!("\n{}{prompt}", question.text(extent, columns));
+        if let Some(left) = left {
+            // Lines that are written are not written anew: it is told once, where what is told first stands.
+            let title = format!("{} · it waits {}", question.title, span(left));
+            written = written.replacen(
+                question.title,
+                text::clip_columns(&title, columns).as_ref(),
+                1,
+            );
+        }
         self.open = Some(Open {
             id,
             digest,
@@ -159,7 +177,7 @@ impl Shared {
             number: self.count,
             shown_at: clock::now(),
         });
-        self.write(&text);
+        self.write(&written);
         self.count
     }
 
@@ -249,7 +267,7 @@ impl Reader {
             }
             Answer::ShowEverything => {
                 let all = Extent::Everything;
-                let number = shared.ask(open.id, open.digest, open.question, all);
+                let number = shared.ask(open.id, open.digest, open.question, all, None);
                 let _told = self.asked.send(number);
             }
             Answer::Next(question) => self.again(&mut shared, open.id, open.digest, question),
@@ -266,7 +284,7 @@ impl Reader {
 
     fn again(&self, shared: &mut Shared, id: RequestId, digest: Digest, question: Question) {
         let extent = Extent::Within(shared.budget);
-        let number = shared.ask(id, digest, question, extent);
+        let number = shared.ask(id, digest, question, extent, None);
         let _told = self.asked.send(number);
     }
 }

@@ -53,7 +53,7 @@ pub(super) enum Core {
 }
 
 /// Draws the dialog on a screen of this size; `dead` tells that keys do not count at the moment.
-pub(super) fn view(dialog: &Dialog, size: Size, dead: bool) -> View {
+pub(super) fn view(dialog: &Dialog, size: Size, dead: bool, left: Option<String>) -> View {
     let Some(open) = &dialog.open else {
         return idle(dialog, size);
     };
@@ -89,7 +89,7 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool) -> View {
         cut(whole, room)
     };
     let allowed = core_complete || open.core_seen;
-    let hint = hint(dialog, open, &fitted, allowed, dead, columns);
+    let hint = hint(dialog, open, &fitted, allowed, dead, left, columns);
     let title = title(open, dialog.waiting, columns);
     let facts: Vec<Line<'static>> = fitted
         .rows
@@ -432,6 +432,7 @@ fn hint(
     fitted: &Fitted,
     allowed: bool,
     dead: bool,
+    left: Option<String>,
     columns: usize,
 ) -> Line<'static> {
     let mut words: Vec<String> = Vec::new();
@@ -474,6 +475,7 @@ fn hint(
             });
         }
     }
+    words.extend(left);
     let mut shown = String::new();
     for word in words {
         let gap = if shown.is_empty() { "" } else { " · " };

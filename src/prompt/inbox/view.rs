@@ -22,12 +22,13 @@ pub(super) fn draw(inbox: &mut Inbox, size: Size, now: Moment) -> Frame {
             let others = inbox.listing.asks.iter().filter(|ask| ask.id != open.id);
             let message = inbox.message.as_deref();
             let others = others.count();
+            let left = open.countdown.map(|countdown| countdown.words(now));
             let Open {
                 id, agent, reader, ..
             } = open;
             reader.draw(&mut cells, |reader| {
                 let title = format!("review of {agent} · {}", text::visible(id.as_str()));
-                review_words(title, reader, others, message, dead)
+                review_words(title, reader, others, message, dead, left)
             })
         }
         (Screen::List, _) | (Screen::Review, None) => {
@@ -49,6 +50,7 @@ fn review_words(
     others: usize,
     message: Option<&str>,
     dead: bool,
+    left: Option<String>,
 ) -> Words {
     let mut hints: Vec<String> = message.map(str::to_owned).into_iter().collect();
     hints.push(
@@ -62,6 +64,7 @@ fn review_words(
         .to_owned(),
     );
     hints.extend(["Esc denies", "q leaves it"].map(str::to_owned));
+    hints.extend(left);
     Words {
         title,
         more: if others > 0 {

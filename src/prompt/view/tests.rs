@@ -135,6 +135,29 @@ pub(super) fn control(dialog: &mut Dialog, letter: char, ms: u64) -> Vec<Act> {
     dialog.input(Input::Key(key), at(ms))
 }
 
+/// TIME-4: what is left of the requester's time stands beside the question, and runs.
+#[test]
+fn how_long_the_requester_still_waits_runs_down_and_wakes_no_guard() {
+    let mut asked = shown(
+        &payload("bash", "bash", Some("bash"), "make", &json!([])),
+        &json!([]),
+    );
+    asked.time_left = Some(Duration::from_secs(45));
+    let mut dialog = open(asked);
+    let size = (100, 24);
+    let hint = |dialog: &mut Dialog, ms| {
+        let rows = rows_of(&draw(dialog, size, at(ms)));
+        rows.last().cloned().unwrap_or_default()
+    };
+    assert!(hint(&mut dialog, 0).contains("it waits 45s"));
+    let _awake = hint(&mut dialog, 1_000);
+    let due = dialog.due().unwrap();
+    assert!(due > at(1_000) && due <= at(2_001), "{due:?}");
+    assert!(hint(&mut dialog, 2_100).contains("it waits 42s"));
+    // A frame that only tells the time swallows no key.
+    assert!(!press(&mut dialog, KeyCode::Esc, 2_101).is_empty());
+}
+
 macro_rules! snapshot {
     ($name:literal, $payload:expr, $grants:expr) => {
         insta::assert_snapshot!($name, picture(&shown(&$payload, &$grants)));
