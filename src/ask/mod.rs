@@ -22,7 +22,7 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use record::describe;
+pub(crate) use crate::audit::describe;
 
 pub use abandonment::{Abandonment, Outcome};
 pub use facts::{PlainAsk, Spellings, intent_of};

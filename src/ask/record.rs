@@ -109,15 +109,3 @@ pub(super) fn refused(shared: &Shared, id: &RequestId, reason: &str) -> Entry {
 pub(super) fn warning(message: &str) -> Entry {
     Entry::new(Event::Warning).with("message", message)
 }
-
-/// An error with its causes, in one line.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}

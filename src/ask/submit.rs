@@ -4,9 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use super::abandonment::Abandonment;
-use super::record::{self, describe};
 use super::wait::Shared;
 use super::{Ask, Settings};
+use super::{describe, record};
 use crate::clock;
 use crate::presentation::dialog;
 use crate::process;

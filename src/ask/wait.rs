@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::abandonment::Outcome;
-use super::record::{self, describe};
 use super::state::{
     Around, Heartbeats, LIVENESS_EVERY, Next, OTHER_KEY_GRACE, POLL_PROVEN, POLL_UNPROVEN, Seals,
     Waiting,
@@ -17,6 +16,7 @@ use super::state::{
 use super::submit::{adopt_or_mint, request_of, submit};
 use super::verify::{Expected, Mismatch, Seen};
 use super::{Abandonment, Answer, Ask, Settings, Trust, Verified};
+use super::{describe, record};
 use crate::audit::{Entry, ReviewLog};
 use crate::clock::{self, Moment};
 use crate::spool::{

@@ -181,7 +181,7 @@ impl AuditError {
 }
 
 /// An error with its causes, in one line.
-fn describe(error: &dyn std::error::Error) -> String {
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -153,17 +153,27 @@ impl State {
         by: Answerer,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(ask) = self.asks.get_mut(id) else {
-            return;
-        };
         // An answer to something that is not on screen, or not in these bytes, decides nothing.
-        if ask.digest != digest || !matches!(ask.stage, Stage::Shown(_)) {
-            return;
-        }
-        let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
+        let Some(request) = self.take_shown(id, digest) else {
             return;
         };
         self.decide(&request, by.decision(choice), Care::Person, effects);
+    }
+
+    /// The request that is on the screen, if it is this one in these bytes; something is done with it next.
+    fn take_shown(
+        &mut self,
+        id: &RequestId,
+        digest: Digest,
+    ) -> Option<Box<ForwardedPermissionRequest>> {
+        let ask = self.asks.get_mut(id).filter(|ask| ask.digest == digest)?;
+        if !matches!(ask.stage, Stage::Shown(_)) {
+            return None;
+        }
+        let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
+            return None;
+        };
+        Some(request)
     }
 
     /// An ask that cannot be shown is answered: another attempt would fail as well.
@@ -174,13 +184,7 @@ impl State {
         cause: &str,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(ask) = self.asks.get_mut(id) else {
-            return;
-        };
-        if ask.digest != digest || !matches!(ask.stage, Stage::Shown(_)) {
-            return;
-        }
-        let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Queued) else {
+        let Some(request) = self.take_shown(id, digest) else {
             return;
         };
         effects.push(Effect::Withdraw {
