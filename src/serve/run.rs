@@ -180,7 +180,8 @@ struct Times {
 
 impl Server {
     /// Takes the session: lock, directories, watch, first look, heartbeat, in this order, so that nobody who sees the
-    /// heartbeat asks in vain.
+    /// heartbeat asks in vain. From then on no other process of the user can look into the memory of this one, which holds the
+    /// session's key; that is so for the whole process, and is not undone.
     pub fn start(
         spool: &Spool,
         settings: Settings,
