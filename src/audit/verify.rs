@@ -382,8 +382,9 @@ impl Checker {
         match Chain::of(line.tail()) {
             Chain::Link(hex) => {
                 match before {
-                    // Who noted the head of a file that was put away vouches for it.
-                    _ if line.number == 1 && self.resumes(hex, past) => {}
+                    // Who noted the head of the files that were put away vouches for them. Where anything of the log is before
+                    // this line, even an empty file, it has to be what was there.
+                    None if (past.file, past.line) == (0, 1) && self.resumes(hex, past) => {}
                     Some(_) => {
                         if let Some(missing) = self.missing_file(past, line) {
                             return self.breaks(past, before, Fault::FileMissing(missing));

@@ -887,6 +887,19 @@ fn a_head_that_was_noted_proves_that_nothing_before_it_was_changed() {
     let (code, stdout) = checked(|_| {}, &["--head", &noted]);
     assert_eq!(code, 0, "{stdout}");
     assert!(stdout.contains("found"), "{stdout}");
+    // The head of a file that was rotated away, of which the last line was changed, or the last two are gone.
+    let end = hash(&Log::counted(4).files[0][3]);
+    let edit = |log: &mut Log| {
+        let line = String::from_utf8(log.files[0][3].clone()).unwrap();
+        log.files[0][3] = line.replace("r3", "rX").into_bytes();
+    };
+    let cut = |log: &mut Log| log.files[0].truncate(2);
+    let changes: [Change<'_>; 2] = [&edit, &cut];
+    for change in changes {
+        let (code, stdout) = checked(change, &["--head", &end]);
+        assert_eq!(code, 1, "{stdout}");
+        assert!(stdout.contains("broken at review.jsonl line 1"), "{stdout}");
+    }
     // Somebody writes the whole log anew, with a chain that holds.
     let anew = |log: &mut Log| {
         *log = Log::new();

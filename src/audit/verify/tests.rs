@@ -392,6 +392,42 @@ fn the_head_of_a_file_that_was_put_away_vouches_for_it() {
     );
 }
 
+/// A head vouches for files that are not here, and never for one that is.
+#[test]
+fn the_head_of_a_file_that_is_here_vouches_for_nothing_in_it() {
+    let mut first = Log::of(4);
+    let head = blake3::hash(first.0.last().unwrap());
+    first.push(ROTATED, &json!({"previous": "review.000001.jsonl"}));
+    first.push("x.y", &json!({}));
+    let second = Log(first.0.split_off(4));
+    let checked = |first: &[Vec<u8>], name| {
+        let first = Log(first.to_vec()).bytes();
+        check(&[(name, first), ("review.jsonl", second.bytes())], &[head])
+    };
+    let name = "review.000001.jsonl";
+    holds(&checked(&first.0, name));
+    let mut edited = first.clone();
+    let last = String::from_utf8(edited.0.pop().unwrap()).unwrap();
+    edited
+        .0
+        .push(last.replace("\"n\":3", "\"n\":7").into_bytes());
+    for (first, name, fault) in [
+        (&edited.0[..], name, Fault::Unlinked),
+        (&first.0[..2], name, Fault::Unlinked),
+        (&first.0[..0], name, Fault::Headless),
+        // Nor does it help to give the file another number.
+        (
+            &edited.0[..],
+            "review.000002.jsonl",
+            Fault::FileMissing(name.to_owned()),
+        ),
+    ] {
+        let checked = checked(first, name);
+        assert_eq!(broken(&checked), (1, fault));
+        assert!(checked.resumed.is_empty());
+    }
+}
+
 #[test]
 fn a_file_behind_one_that_could_not_be_read_starts_anew_and_is_a_warning() {
     let mut anew = Log::default();
