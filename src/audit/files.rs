@@ -57,7 +57,11 @@ impl Identity {
 impl Files {
     /// Finds the files of the log at `path`. There may be none.
     pub(super) fn find(path: &Path, access: Access) -> Result<Self, AuditError> {
-        let current = open(path, access)?;
+        Self::beside(path, access, open(path, access)?)
+    }
+
+    /// Finds those that belong to the current file, which was opened a moment ago.
+    fn beside(path: &Path, access: Access, current: Option<File>) -> Result<Self, AuditError> {
         let own = match &current {
             Some(file) => Some(Identity::of(&file.metadata().map_err(failed(path))?)),
             None => None,
@@ -69,11 +73,18 @@ impl Files {
             Err(_) if current.is_some() && access == Access::Named => Vec::new(),
             Err(error) => return Err(failed(path)(error)),
         };
-        // What was opened may have been rotated away before the others were listed.
-        rotated.retain(|rotated| {
-            let found = look(&rotated.path).ok().flatten();
-            found.map(|(identity, _)| identity) != own || own.is_none()
-        });
+        if let Some(own) = own
+            && let Some(at) = place_of(&rotated, own)
+        {
+            if is_at(path, own) {
+                // A file under several names is read once.
+                rotated.retain(|rotated| !is_at(&rotated.path, own));
+            } else {
+                // What was opened was rotated away before the others were listed, and so may have been what came behind it: that is
+                // read another time, for here it would come before what it follows.
+                rotated.truncate(at);
+            }
+        }
         Ok(Self {
             path: path.to_owned(),
             access,
@@ -135,6 +146,17 @@ pub(super) fn look(path: &Path) -> io::Result<Option<(Identity, u64)>> {
     }
 }
 
+/// Where among those that were rotated away this file stands.
+pub(super) fn place_of(rotated: &[Rotated], file: Identity) -> Option<usize> {
+    rotated
+        .iter()
+        .position(|rotated| is_at(&rotated.path, file))
+}
+
+fn is_at(path: &Path, file: Identity) -> bool {
+    look(path).is_ok_and(|facts| facts.is_some_and(|(found, _)| found == file))
+}
+
 pub(super) fn failed(path: &Path) -> impl Fn(io::Error) -> AuditError {
     move |source| AuditError::Read {
         path: path.to_owned(),
@@ -189,5 +211,29 @@ mod tests {
         fs::hard_link(at("review.jsonl"), at("review.000001.jsonl")).unwrap();
         let files = Files::find(&at("review.jsonl"), Access::Own).unwrap();
         assert_eq!(files.each().count(), 1);
+    }
+
+    /// Two rotations between opening and listing: what came behind the file that was opened is not read before it.
+    #[test]
+    fn nothing_is_read_before_what_it_follows() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let path = at("review.jsonl");
+        fs::write(at("review.000001.jsonl"), "1").unwrap();
+        fs::write(&path, "2").unwrap();
+        let opened = open(&path, Access::Own).unwrap();
+        for (name, next) in [("review.000002.jsonl", "3"), ("review.000003.jsonl", "4")] {
+            fs::rename(&path, at(name)).unwrap();
+            fs::write(&path, next).unwrap();
+        }
+        let read = |files: Files| -> String {
+            files
+                .each()
+                .map(|file| io::read_to_string(file.unwrap().1).unwrap())
+                .collect()
+        };
+        let files = Files::beside(&path, Access::Own, opened).unwrap();
+        assert_eq!(read(files), "12");
+        assert_eq!(read(Files::find(&path, Access::Own).unwrap()), "1234");
     }
 }
