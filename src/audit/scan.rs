@@ -72,10 +72,39 @@ pub struct Scan {
     access: Access,
     wanted: Wanted,
     current: Option<Current>,
+    /// The file that was read to its end last, where there is none that is written: what comes behind it is new.
+    behind: Option<Behind>,
     /// How many lines are read of a whole log, the last ones; all of them where it is not set.
     last: Option<u64>,
     /// Whether anything before the first line that was read was left out.
     left_out: bool,
+}
+
+/// A file of which nothing more is expected.
+#[derive(Debug, Clone, Copy)]
+struct Behind {
+    identity: Identity,
+    /// Its number, where it was read under that.
+    number: Option<u64>,
+}
+
+impl Behind {
+    fn of(rotated: &Rotated) -> Result<Option<Self>, AuditError> {
+        let facts = files::look(&rotated.path).map_err(failed(&rotated.path))?;
+        Ok(facts.map(|(identity, _)| Self {
+            identity,
+            number: Some(rotated.number),
+        }))
+    }
+
+    /// How many of these files are not behind it. One that is not among them any more has only its number to tell by.
+    fn skips(self, rotated: &[Rotated]) -> usize {
+        match (files::place_of(rotated, self.identity), self.number) {
+            (Some(at), _) => at + 1,
+            (None, Some(number)) => rotated.partition_point(|rotated| rotated.number <= number),
+            (None, None) => rotated.len(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -120,6 +149,7 @@ impl Scan {
                 decisions_only: false,
             },
             current: None,
+            behind: None,
             last: None,
             left_out: false,
         }
@@ -159,6 +189,9 @@ impl Scan {
             None => (0, 0),
         };
         self.left_out = (skipped, start) != (0, 0);
+        if let (Some(newest), None) = (rotated.last(), &current) {
+            self.behind = Behind::of(newest)?;
+        }
         for rotated in rotated.into_iter().skip(skipped) {
             let from = std::mem::take(&mut start);
             if self.read_rotated(&rotated.path, from, see)?.is_break() {
@@ -208,7 +241,10 @@ impl Scan {
     /// Reads what has been added since, also where the log was rotated or cut meanwhile.
     pub fn poll(&mut self, see: &mut See<'_>) -> Result<Scanned, AuditError> {
         let Some(current) = &self.current else {
-            return self.read(see);
+            return match self.behind {
+                Some(behind) => self.read_behind(behind, see),
+                None => self.read(see),
+            };
         };
         let (identity, read) = (current.identity, current.lines.position());
         match files::look(&self.path).map_err(failed(&self.path))? {
@@ -228,21 +264,27 @@ impl Scan {
             return Ok(Scanned::Ended);
         }
         self.current = None;
-        let files = Files::find(&self.path, self.access)?;
-        let is_read = |path: &Path| {
-            files::look(path).is_ok_and(|facts| facts.is_some_and(|(found, _)| found == identity))
+        let behind = Behind {
+            identity,
+            number: None,
         };
-        let behind = files
-            .rotated
-            .iter()
-            .position(|rotated| is_read(&rotated.path))
-            .map_or(files.rotated.len(), |at| at + 1);
-        for rotated in files.rotated.into_iter().skip(behind) {
+        self.read_behind(behind, see)
+    }
+
+    /// Reads what comes behind a file. There may be nothing yet: a log that was rotated has no current file until it is written again.
+    fn read_behind(&mut self, behind: Behind, see: &mut See<'_>) -> Result<Scanned, AuditError> {
+        let Files {
+            rotated, current, ..
+        } = Files::find(&self.path, self.access)?;
+        let skipped = behind.skips(&rotated);
+        self.behind = Some(behind);
+        for rotated in rotated.into_iter().skip(skipped) {
+            self.behind = Behind::of(&rotated)?.or(self.behind);
             if self.read_rotated(&rotated.path, 0, see)?.is_break() {
                 return Ok(Scanned::Ended);
             }
         }
-        if let Some(file) = files.current {
+        if let Some(file) = current {
             self.take(file, 0)?;
         }
         self.go_on(see)
@@ -493,6 +535,10 @@ fn time_of(line: &[u8]) -> Option<i64> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests lay out the files of a log"
+)]
 mod tests {
     use std::io::Write as _;
 
@@ -530,5 +576,65 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A log of which every file was rotated away, and which is written again later.
+    #[test]
+    fn without_a_current_file_nothing_is_read_twice() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let write = |name: &str, event: &str| {
+            let line = format!("{{\"event\":\"{event}\"}}\n");
+            std::fs::write(at(name), line).unwrap();
+        };
+        let rotate = |to: &str| std::fs::rename(at("review.jsonl"), at(to)).unwrap();
+        let mut scan = Scan::new(&at("review.jsonl"), Access::Own, Query::default());
+        let mut poll = || {
+            let mut seen = String::new();
+            let scanned = scan.poll(&mut |found| {
+                if let Found::Entry { entry, .. } = found {
+                    seen.push_str(entry.event());
+                }
+                ControlFlow::Continue(())
+            });
+            assert_eq!(scanned.unwrap(), Scanned::Read);
+            seen
+        };
+        write("review.000001.jsonl", "a");
+        write("review.000002.jsonl", "b");
+        assert_eq!(poll(), "ab");
+        assert_eq!(poll(), "");
+        assert_eq!(poll(), "");
+        write("review.jsonl", "c");
+        rotate("review.000003.jsonl");
+        assert_eq!(poll(), "c");
+        write("review.jsonl", "d");
+        assert_eq!(poll(), "d");
+        rotate("review.000004.jsonl");
+        assert_eq!(poll(), "");
+        write("review.jsonl", "e");
+        rotate("review.000005.jsonl");
+        assert_eq!(poll(), "");
+        write("review.jsonl", "f");
+        assert_eq!(poll(), "ef");
+        // The one that was read last was put away.
+        rotate("review.000006.jsonl");
+        write("review.jsonl", "g");
+        rotate("review.000007.jsonl");
+        let mut late = Scan::new(&at("review.jsonl"), Access::Own, Query::default());
+        let mut events = 0;
+        let mut poll = || {
+            let scanned = late.poll(&mut |found| {
+                events += usize::from(matches!(found, Found::Entry { .. }));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(scanned.unwrap(), Scanned::Read);
+            std::mem::take(&mut events)
+        };
+        assert_eq!(poll(), 7);
+        std::fs::rename(at("review.000007.jsonl"), at("away")).unwrap();
+        write("review.000008.jsonl", "h");
+        assert_eq!(poll(), 1);
+        assert_eq!(poll(), 0);
     }
 }
