@@ -73,8 +73,12 @@ pub(super) fn is_kept(path: &Path, log: &LogFile) -> io::Result<bool> {
 }
 
 /// Renames the log to the next free name of its family.
-pub(super) fn rotate(path: &Path) -> io::Result<()> {
+///
+/// Its lines are brought to the disk before. The file that comes next is synced by itself: after a loss of power it could else
+/// stand there, chained to a line that is nowhere.
+pub(super) fn rotate(path: &Path, file: &File) -> io::Result<()> {
     let to = family::next(path)?.path;
+    rustix::fs::fdatasync(file)?;
     match rustix::fs::renameat_with(CWD, path, CWD, &to, RenameFlags::NOREPLACE) {
         // A file system that cannot promise it. All writers are kept out by the lock.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match rustix::fs::lstat(&to) {
@@ -94,4 +98,27 @@ pub(super) fn first_time(file: &File) -> io::Result<Option<i64>> {
     let mut start = [0; 64];
     let read = file.read_at(&mut start, 0)?;
     Ok(line::time_of(start.get(..read).unwrap_or_default()))
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test lays out a log and looks at where it is"
+)]
+mod tests {
+    use super::*;
+
+    /// A pipe cannot be synced, in the place of a disk that fails.
+    #[test]
+    fn a_log_that_does_not_get_to_the_disk_is_not_rotated_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("review.jsonl");
+        std::fs::write(&path, "x\n").unwrap();
+        let (_reader, writer) = io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(writer));
+        assert!(rotate(&path, &pipe).is_err());
+        assert!(path.exists() && family::newest(&path).unwrap().is_none());
+        rotate(&path, &File::open(&path).unwrap()).unwrap();
+        assert!(!path.exists() && family::newest(&path).unwrap().is_some());
+    }
 }

@@ -230,7 +230,12 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let at_ms = self.state().at_ms;
+        let at_ms = {
+            let mut state = self.state();
+            // Whoever held the lock a moment ago may be done with it.
+            state.patient = true;
+            state.at_ms
+        };
         // The last chance for what is held; it cannot be said any more that it was missed.
         let _written = self.catch_up(at_ms);
     }
@@ -376,7 +381,7 @@ impl State {
         {
             return Ok(false);
         }
-        match rotation::rotate(&writer.path) {
+        match rotation::rotate(&writer.path, &open.log.file) {
             Ok(()) => {
                 self.unrotated = None;
                 Ok(true)

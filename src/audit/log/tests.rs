@@ -567,6 +567,26 @@ fn what_is_held_is_written_at_the_end_at_the_latest() {
     assert_eq!(events(&path), ["held", "review_log.recovered"]);
 }
 
+/// Who did not wait before, for the lock was not to be had, waits once more at the end.
+#[test]
+fn the_last_try_waits_for_a_lock_that_is_about_to_be_freed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("review.jsonl");
+    let log = open(&path);
+    let lock = hold(&path);
+    assert!(log.append_or_hold(7, &[Entry::test("held")]).is_err());
+    let (ends, ending) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            ending.recv().unwrap();
+            drop(lock);
+        });
+        ends.send(()).unwrap();
+        drop(log);
+    });
+    assert_eq!(events(&path), ["held", "review_log.recovered"]);
+}
+
 #[test]
 fn a_log_that_could_not_be_opened_is_tried_again() {
     let directory = tempfile::tempdir().unwrap();
