@@ -53,6 +53,13 @@ impl Held {
             }
         }
     }
+
+    /// Takes in again what was written and is taken out of the log; it is older than what is held.
+    pub(super) fn add_before(&mut self, older: Self) {
+        let newer = std::mem::replace(self, older);
+        self.add(newer.bodies);
+        self.lost += newer.lost;
+    }
 }
 
 impl Failure {
@@ -63,5 +70,11 @@ impl Failure {
             text: text::clip_utf16(&describe(error), FAILURE_UNITS).into_owned(),
             refused: 0,
         }
+    }
+
+    /// Goes back to one from before, the end of which is not recorded after all.
+    pub(super) fn go_on_from(&mut self, older: &Self) {
+        self.since_ms = older.since_ms;
+        self.refused += older.refused;
     }
 }

@@ -75,6 +75,16 @@ struct Written {
     log: Arc<LogFile>,
     start: u64,
     end: u64,
+    /// What the log told of itself there.
+    told: Told,
+}
+
+/// What had to be told beside the records, or was held, and now stands in the log.
+struct Told {
+    changed: Option<Changed>,
+    held: Held,
+    failure: Option<Failure>,
+    not_rotated: bool,
 }
 
 impl Writer {
@@ -147,7 +157,7 @@ impl Writer {
         let mut state = self.state();
         state.fail(at_ms, &error);
         if unwritten == Unwritten::Refused {
-            state.take_back(&self.path, &written);
+            state.take_back(&self.path, written);
         }
         Err(error)
     }
@@ -310,12 +320,13 @@ impl State {
                     hash: last.hash,
                 });
             }
-            self.settle();
+            let told = self.settle();
             drop(lock);
             return Ok(Written {
                 log,
                 start: length,
                 end,
+                told,
             });
         }
         Err(AuditError::Restless {
@@ -486,12 +497,31 @@ impl State {
     }
 
     /// Everything that had to be told is written.
-    fn settle(&mut self) {
-        self.changed = None;
-        self.held = Held::default();
-        self.failure = None;
+    fn settle(&mut self) -> Told {
+        let not_rotated = self
+            .unrotated
+            .as_mut()
+            .is_some_and(|unrotated| !std::mem::replace(&mut unrotated.is_recorded, true));
+        Told {
+            changed: self.changed.take(),
+            held: std::mem::take(&mut self.held),
+            failure: self.failure.take(),
+            not_rotated,
+        }
+    }
+
+    /// What was told does not stand in the log any more: it has to be told again.
+    fn unsettle(&mut self, told: Told) {
+        self.changed = told.changed.or(self.changed.take());
+        self.held.add_before(told.held);
+        if let Some(older) = told.failure {
+            match &mut self.failure {
+                Some(failure) => failure.go_on_from(&older),
+                none => *none = Some(older),
+            }
+        }
         if let Some(unrotated) = &mut self.unrotated {
-            unrotated.is_recorded = true;
+            unrotated.is_recorded &= !told.not_rotated;
         }
     }
 
@@ -504,8 +534,8 @@ impl State {
         self.failure = Some(failure);
     }
 
-    /// Takes lines out again that nobody has written behind.
-    fn take_back(&mut self, path: &Path, written: &Written) {
+    /// Takes lines out again that nobody has written behind. What they told beside the records comes with the next ones.
+    fn take_back(&mut self, path: &Path, written: Written) {
         let file = &written.log.file;
         if let Ok(Taking::Held(lock)) = lock::take(file, true)
             && lock.excludes
@@ -514,9 +544,11 @@ impl State {
                 .length_at(path)
                 .is_ok_and(|length| length == Some(written.end))
             && file.set_len(written.start).is_ok()
-            && let Some(open) = &mut self.open
         {
-            open.known = None;
+            if let Some(open) = &mut self.open {
+                open.known = None;
+            }
+            self.unsettle(written.told);
         }
     }
 }
@@ -544,7 +576,7 @@ mod tests {
         put("first");
         let before = fs::read(&path).unwrap();
         let written = put("refused");
-        writer.state().take_back(&path, &written);
+        writer.state().take_back(&path, written);
         assert_eq!(fs::read(&path).unwrap(), before);
 
         let written = put("kept");
@@ -552,11 +584,66 @@ mod tests {
         let entries = [Entry::test("other")];
         other.append(0, &entries, Unwritten::Refused).unwrap();
         let before = fs::read(&path).unwrap();
-        writer.state().take_back(&path, &written);
+        writer.state().take_back(&path, written);
         assert_eq!(fs::read(&path).unwrap(), before);
         put("last");
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), 4);
         assert!(!text.contains("review_log."), "{text}");
+    }
+
+    /// Nor is it forgotten what the log had to tell of itself with what was taken out.
+    #[test]
+    fn what_is_taken_out_with_refused_records_is_told_with_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("review.jsonl");
+        let writer = Writer::open(&path, Options::default()).unwrap();
+        let put = |at_ms, name| writer.put(at_ms, &[Entry::test(name)], Unwritten::Refused);
+        let failure = || AuditError::Sync {
+            path: path.clone(),
+            source: io::ErrorKind::Other.into(),
+        };
+        put(0, "first").unwrap();
+        put(0, "cut").unwrap();
+        // A line goes, a record is held, one is lost and a failure is over.
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.lines().next().unwrap().to_owned() + "\n").unwrap();
+        {
+            let mut state = writer.state();
+            state.held.add(vec![
+                writer.body(1, &Entry::test("held")).unwrap(),
+                vec![b'x'; 2 << 20],
+            ]);
+            state.fail(1, &failure());
+        }
+        let before = fs::read(&path).unwrap();
+        let written = put(2, "refused").unwrap();
+        writer.state().fail(3, &failure());
+        writer.state().take_back(&path, written);
+        assert_eq!(fs::read(&path).unwrap(), before);
+
+        put(4, "next").unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let entries: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let names: Vec<_> = entries
+            .iter()
+            .map(|entry| entry["event"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "first",
+                "review_log.changed",
+                "held",
+                "review_log.lost",
+                "review_log.recovered",
+                "next"
+            ]
+        );
+        assert_eq!(entries[3]["entries"], 1);
+        assert_eq!(entries[4]["since"], "1970-01-01T00:00:00.001Z");
     }
 }
