@@ -1,6 +1,7 @@
 //! How a record becomes a line: header first, then the details; capped, redacted, escaped.
 //!
-//! Every text has at most a given number of UTF-16 units. Where a detail itself was cut, a sibling `<key>_cut` gives the
+//! Every text has at most a given number of UTF-16 units; what is looked for in a log or read back from it has room enough in any
+//! case. Where a detail itself was cut, a sibling `<key>_cut` gives the
 //! length, the digest and the tail of the whole, so that the record still proves what was allowed. A value under a key that
 //! names a secret is replaced whole, and nothing about it is told. Characters that cannot be seen are written as JSON escapes:
 //! the line reads the same to a program, and harms no terminal.
@@ -20,6 +21,7 @@ use super::Entry;
 use crate::presentation::json::Escaping;
 use crate::presentation::secrets::{self, REDACTED, is_telling};
 use crate::presentation::text;
+use crate::wire::MAX_REASON_UNITS;
 
 /// Keys of the header, in order.
 const HEADER: [&str; 4] = ["timestamp", "extension", "stream", "event"];
@@ -46,6 +48,45 @@ const OF_A_SURFACE: [&str; 7] = [
 
 /// The surface of command lines.
 const COMMAND_SURFACE: &str = "bash";
+
+/// Keys of what programs look for in a log, or read back from it: ids, digests, names of files of the log, and words of ours. What
+/// is cut is not found again, so these are cut at [`MAX_ID_UNITS`] at the least, however narrow the log is.
+const LOOKED_FOR: [&str; 16] = [
+    "requestId",
+    "requestDigest",
+    "requesterSessionId",
+    "targetSessionId",
+    "responderSessionId",
+    "sessionId",
+    "resolution",
+    "state",
+    "sessionGrantWidth",
+    "outcome",
+    "kind",
+    "via",
+    "recordedAt",
+    "after",
+    "expected",
+    "previous",
+];
+
+/// Most UTF-16 units of these in a narrow log: far more than an id has, and little enough that a hostile one fills no log.
+const MAX_ID_UNITS: usize = 1_000;
+
+/// Key of the reason that was given to the child. After a crash it is given again from here, so it is kept as long as an answer
+/// carries it.
+const DENIAL_REASON: &str = "denialReason";
+
+/// Most UTF-16 units of a text under this key, in a log of this width.
+fn width_of(key: &str, max_units: usize) -> usize {
+    if LOOKED_FOR.contains(&key) {
+        max_units.max(MAX_ID_UNITS)
+    } else if key == DENIAL_REASON {
+        max_units.max(MAX_REASON_UNITS)
+    } else {
+        max_units
+    }
+}
 
 /// Deepest nesting of a detail that is written.
 const MAX_DEPTH: usize = 64;
@@ -127,14 +168,12 @@ impl Serialize for Line<'_> {
             };
             let whole = around.under(key).shown(text);
             let whole = whole.as_ref();
-            map.serialize_entry(key, &text::clip_utf16(whole, self.max_units))?;
-            if text::clip_point(whole, self.max_units).is_some() {
+            let max_units = width_of(key, self.max_units);
+            map.serialize_entry(key, &text::clip_utf16(whole, max_units))?;
+            if text::clip_point(whole, max_units).is_some() {
                 let key = format!("{key}_cut");
                 if !details.contains_key(&key) {
-                    let cut = Cut {
-                        whole,
-                        max_units: self.max_units,
-                    };
+                    let cut = Cut { whole, max_units };
                     map.serialize_entry(&key, &cut)?;
                 }
             }
@@ -196,10 +235,15 @@ impl Serialize for Member<'_> {
         if !self.value.is_null() && is_telling(self.key) {
             return serializer.serialize_str(REDACTED);
         }
+        let max_units = if self.value.is_string() {
+            width_of(self.key, self.max_units)
+        } else {
+            self.max_units
+        };
         Capped {
             value: self.value,
             around: self.around.under(self.key),
-            max_units: self.max_units,
+            max_units,
             depth: self.depth,
         }
         .serialize(serializer)
@@ -447,6 +491,27 @@ mod tests {
             details_of(json!({"a": "abcd", "a_cut": 1}), 3),
             json!({"a": "abc…", "a_cut": 1})
         );
+    }
+
+    /// What is cut is not found again, neither by a filter nor after a crash.
+    #[test]
+    fn what_is_looked_for_is_whole_in_the_narrowest_log() {
+        let decided_by = json!({"kind": "forwarded", "responderSessionId": "s".repeat(200), "decision": {"kind": "user", "via": "dialog"}});
+        let details = json!({
+            "requestId": "perm-1".repeat(9), "requestDigest": format!("blake3:{}", "0".repeat(64)), "targetSessionId": "t".repeat(1000),
+            "resolution": "user_denied", "denialReason": "n".repeat(8000), "by": decided_by,
+        });
+        assert_eq!(details_of(details.clone(), 1), details);
+        // There is an end to that.
+        let details = details_of(
+            json!({"sessionId": "s".repeat(2000), "denialReason": "n".repeat(9000), "by": {"sessionId": "s".repeat(2000)}}),
+            1,
+        );
+        let id = format!("{}…", "s".repeat(1000));
+        assert_eq!(details["sessionId"], id);
+        assert_eq!(details["by"]["sessionId"], id);
+        assert_eq!(details["sessionId_cut"]["units"], 2000);
+        assert_eq!(details["denialReason"], format!("{}…", "n".repeat(8000)));
     }
 
     #[test]
