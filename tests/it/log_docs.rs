@@ -100,3 +100,61 @@ fn every_line_fits_the_schema_and_the_page() {
         }
     }
 }
+
+/// The anchors of a page: its headings, as they are linked to.
+fn anchors(page: &str) -> BTreeSet<String> {
+    page.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            line.trim_start_matches('#')
+                .trim()
+                .chars()
+                .filter_map(|character| match character {
+                    ' ' => Some('-'),
+                    '-' | '_' => Some(character),
+                    _ => character
+                        .is_alphanumeric()
+                        .then(|| character.to_ascii_lowercase()),
+                })
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn what_the_pages_of_the_log_refer_to_is_there() {
+    for name in ["log.md", "provenance.md", "operations.md"] {
+        let page = fixtures::text(&format!("docs/{name}"));
+        for link in page.split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            let Some((file, anchor)) = link.split_once('#') else {
+                continue;
+            };
+            if file.contains(':') {
+                continue;
+            }
+            let file = if file.is_empty() { name } else { file };
+            let there = anchors(&fixtures::text(&format!("docs/{file}")));
+            assert!(there.contains(anchor), "{name}: {link}");
+        }
+    }
+}
+
+/// The fields of an event that is told of on both pages are the same ones.
+#[test]
+fn a_recalled_decision_has_its_fields_on_both_pages() {
+    let row = |page: &str, name: &str| -> Vec<String> {
+        let page = fixtures::text(page);
+        let row = page.lines().find(|line| line.starts_with(name)).unwrap();
+        let fields = row.split(" | ").last().unwrap().trim_end_matches(" |");
+        let fields = fields.split(':').next().unwrap();
+        fields
+            .split(", ")
+            .map(|field| field.trim_matches('`').to_owned())
+            .collect()
+    };
+    assert_eq!(
+        row("docs/provenance.md", "| `decision_recalled` |"),
+        row(PAGE, "| `forwarded_permission.decision_recalled` |")
+    );
+}
