@@ -333,7 +333,7 @@ fn racing_the_true_answer_wins_nothing() {
 /// asked twice.
 #[test]
 fn what_comes_and_goes_at_the_place_of_the_answer_costs_no_decision() {
-    const ROUNDS: usize = 12;
+    const ROUNDS: usize = 5;
     let spool = TestSpool::new();
     let (mut server, key) = serve(&spool);
     let tool = Tool::new(&spool);
