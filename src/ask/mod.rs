@@ -27,8 +27,8 @@ pub(crate) use crate::audit::describe;
 pub use abandonment::{Abandonment, Outcome};
 pub use facts::{PlainAsk, Spellings, intent_of};
 pub use state::{
-    Around, Due, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Next, OTHER_KEY_GRACE, POLL_PROVEN,
-    POLL_UNPROVEN, REFUSED_GRACE, SERVING_GRACE, Seals, TORN_GRACE, Waiting,
+    Around, Due, Glance, Heartbeats, LIVENESS_EVERY, LIVENESS_FIRST, Next, OTHER_KEY_GRACE,
+    POLL_PROVEN, POLL_UNPROVEN, REFUSED_GRACE, SERVING_GRACE, Seals, TORN_GRACE, Waiting,
 };
 pub use target::{Candidate, CandidateKind, NoParent, Target, resolve};
 pub use verify::{Expected, Mismatch, Seen, Verified, verify};
@@ -128,6 +128,11 @@ impl Requester {
         Self {
             shared: Arc::new(wait::Shared::new(spool, settings, watch, log)),
         }
+    }
+
+    /// Whose answers it believes.
+    pub fn trust(&self) -> &Trust {
+        &self.shared.settings.trust
     }
 
     /// Forwards one ask and waits for its end. Dropping the future withdraws the request.

@@ -50,11 +50,22 @@ pub enum Heartbeats {
     None,
 }
 
+/// Whether the response is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Glance {
+    /// Not now.
+    No,
+    /// As it is always done.
+    Usual,
+    /// The wait may end with this look: nothing that was seen a moment ago will do.
+    Last,
+}
+
 /// What is due now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
     /// Look for the response.
-    pub response: bool,
+    pub response: Glance,
     /// Look whether the session is served.
     pub liveness: bool,
     /// Look whether the own request still lies there.
@@ -143,8 +154,15 @@ impl Waiting {
         let is_lost = self
             .gone_since
             .is_some_and(|since| now.since(since) >= REFUSED_GRACE);
+        let last = now >= self.deadline || gives_up || is_lost;
         Due {
-            response: now >= self.response_due || now >= self.deadline || gives_up || is_lost,
+            response: if last {
+                Glance::Last
+            } else if now >= self.response_due {
+                Glance::Usual
+            } else {
+                Glance::No
+            },
             liveness,
             request: self.refused.is_some(),
         }
@@ -221,7 +239,13 @@ impl Waiting {
         if looked && now >= self.deadline {
             return self.timed_out();
         }
-        Next::Wait(self.next_look_at().since(now))
+        // While something half-written lies there, nothing else is looked at.
+        let at = if self.torn_since.is_some() {
+            self.response_due.min(self.deadline)
+        } else {
+            self.next_look_at()
+        };
+        Next::Wait(at.since(now))
     }
 
     fn is_torn_for_good(&mut self, now: Moment) -> bool {
@@ -436,7 +460,7 @@ mod tests {
         assert_eq!(
             wait.due(at(1_499)),
             Due {
-                response: false,
+                response: Glance::No,
                 liveness: false,
                 request: false
             }
@@ -444,7 +468,7 @@ mod tests {
         assert_eq!(
             wait.due(at(1_500)),
             Due {
-                response: true,
+                response: Glance::Last,
                 liveness: false,
                 request: false
             }
@@ -636,7 +660,7 @@ mod tests {
             for ((bytes, is_true), request_is_there, served, step) in looks {
                 now += step;
                 let due = wait.due(at(now));
-                let look = due.response || bytes.is_some();
+                let look = due.response != Glance::No || bytes.is_some();
                 let seen = match &bytes {
                     _ if !look => Seen::NotLooked,
                     None => Seen::Nothing,

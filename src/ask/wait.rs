@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use super::abandonment::Outcome;
 use super::state::{
-    Around, Heartbeats, LIVENESS_EVERY, Next, OTHER_KEY_GRACE, POLL_PROVEN, POLL_UNPROVEN, Seals,
-    Waiting,
+    Around, Glance, Heartbeats, LIVENESS_EVERY, Next, OTHER_KEY_GRACE, POLL_PROVEN, POLL_UNPROVEN,
+    Seals, Waiting,
 };
 use super::submit::{adopt_or_mint, request_of, submit};
 use super::verify::{Expected, Mismatch, Seen};
@@ -244,7 +244,7 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
             return done(&id, outcome);
         }
     };
-    if key.is_some() && is_served_by_another(shared).await {
+    if key.is_some() && is_served_by_another(shared, ask.timeout).await {
         let abandonment = Abandonment::NotServing {
             target: shared.settings.target.clone(),
             liveness: Liveness::OtherKey,
@@ -268,14 +268,14 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
 
 /// Whether the session is served by a process whose answers would all be refused: then nobody is asked in vain. A record that
 /// somebody wrote over the true one does not last that long.
-async fn is_served_by_another(shared: &Shared) -> bool {
+async fn is_served_by_another(shared: &Shared, budget: Duration) -> bool {
     let since = clock::now();
     loop {
         let now = clock::now();
         if shared.liveness(now).liveness != Liveness::OtherKey {
             return false;
         }
-        if now.since(since) >= OTHER_KEY_GRACE {
+        if now.since(since) >= OTHER_KEY_GRACE.min(budget) {
             return true;
         }
         tokio::time::sleep(POLL_UNPROVEN).await;
@@ -347,7 +347,13 @@ async fn wait(
     loop {
         let now = clock::now();
         let due = state.due(now);
-        let seen = if why != Look::Poll || due.response {
+        let seen = if why != Look::Poll || due.response != Glance::No {
+            // What others have listed a moment ago is not good enough for the last look.
+            let why = if due.response == Glance::Last {
+                Look::Now
+            } else {
+                why
+            };
             match shared.look(&id, why, now) {
                 Ok(Consumed::NotYet) => Seen::Nothing,
                 Ok(Consumed::Bytes(bytes, _)) => Seen::from_bytes(&bytes, expected),

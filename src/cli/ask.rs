@@ -86,7 +86,7 @@ pub(super) struct Args {
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
     let config = place.config()?.config;
-    let ancestors = role::lineage(env);
+    let ancestors = role::lineage(env)?;
     let pins = Pins::new(
         env,
         args.serving_key.as_deref(),
@@ -160,7 +160,7 @@ fn interrupted(what_follows: &str) -> Exit {
 }
 
 /// A parent that serves nobody cannot answer, but a session above it may: the nearest one that is being served. Where any is
-/// known by its key, only those that are known are asked.
+/// known by its key, it is the nearest one that is known, served or not.
 fn nearest_served(
     spool: &Spool,
     parent: SessionId,
@@ -168,29 +168,26 @@ fn nearest_served(
     pins: &Pins<'_>,
     own_id: &str,
 ) -> SessionId {
+    if pins.any() {
+        return pins.nearest_known(&parent, own_id);
+    }
     let serves = |session: &SessionId| {
         LivenessProbe::new(spool.clone(), session.clone())
             .look(clock::now())
             .liveness
             == Liveness::Alive
     };
-    let counts = |session: &SessionId| !pins.any() || pins.knows(session, *session == parent);
-    if ancestors.is_empty() || (counts(&parent) && serves(&parent)) {
+    if ancestors.is_empty() || serves(&parent) {
         return parent;
     }
-    let above: Vec<SessionId> = ancestors
+    let above = ancestors
         .iter()
         .rev()
-        .filter_map(|ancestor| SessionId::parse(&ancestor.hop.session_id).ok())
-        .filter(|session| session.as_str() != own_id && counts(session))
-        .collect();
-    let nearest = above.iter().find(|session| serves(session)).cloned();
-    match nearest {
-        Some(session) => session,
-        None if counts(&parent) => parent,
-        // Nobody serves it either, but if somebody comes it is the one whose key is known.
-        None => above.into_iter().next().unwrap_or(parent),
-    }
+        .filter_map(|ancestor| SessionId::parse(&ancestor.hop.session_id).ok());
+    above
+        .filter(|session| session.as_str() != own_id)
+        .find(serves)
+        .unwrap_or(parent)
 }
 
 struct Prepared {
@@ -216,7 +213,7 @@ fn prepare(
             None => return Ok(None),
         },
     };
-    let lineage = role::lineage(env);
+    let lineage = role::lineage(env)?;
     if !lineage.is_empty() {
         let names: Vec<&str> = lineage
             .iter()

@@ -44,15 +44,53 @@ pub(super) fn served_key(spool: &Spool, session: &SessionId) -> Option<ServingKe
     text.parse().ok()
 }
 
+/// The key that the child is told for the session that it asks: the one that is given; else the one that this process was told for
+/// that session itself; else, where this process was told none at all, the one that the session is served with now. Who was told
+/// keys believes no heartbeat: whoever serves a session that served nobody may be the very tool that the keys are there for.
+fn child_key(
+    env: &Env,
+    spool: &Spool,
+    parent: &SessionId,
+    given: Option<&str>,
+) -> anyhow::Result<Option<ServingKey>> {
+    if let Some(text) = given {
+        return Ok(Some(pin::parse(text, "--serving-key")?));
+    }
+    let ancestors = role::lineage(env)?;
+    let of_session = ancestors
+        .iter()
+        .rev()
+        .filter(|above| above.hop.session_id == parent.as_str())
+        .find_map(|above| above.key.clone());
+    let told = pin::told(env)?;
+    let own_parent = role::parent_of_served(env, "").ok();
+    let is_told_of_it = own_parent.is_none_or(|target| target.session == *parent);
+    let known = of_session.or_else(|| told.clone().filter(|_| is_told_of_it));
+    if known.is_some() {
+        return Ok(known);
+    }
+    let served = served_key(spool, parent);
+    if told.is_none() && ancestors.iter().all(|above| above.key.is_none()) {
+        return Ok(served);
+    }
+    if served.is_some() {
+        output::warn(&format!(
+            "the key of session \"{}\" was not told to this process, so the child does not ask it, but the nearest session above whose \
+             key is known; give the key with --serving-key if that session is to be asked",
+            visible(parent.as_str())
+        ));
+    }
+    Ok(None)
+}
+
 /// The sessions above the child, outermost first, each with its key where that is known.
 fn lineage(
     env: &Env,
     parent: &SessionId,
     key: Option<ServingKey>,
 ) -> anyhow::Result<Vec<Ancestor>> {
-    let mut lineage = role::lineage(env);
-    if let Some(text) = env.text(env::SERVING_KEY) {
-        let own_parents = pin::parse(&text, env::SERVING_KEY)?;
+    let mut lineage = role::lineage(env)?;
+    if let Some(own_parents) = pin::told(env)? {
         match lineage.last_mut() {
             Some(last) if last.key.is_none() => last.key = Some(own_parents),
             Some(_) => {}
@@ -105,10 +143,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         ));
     }
     let agent = args.agent.unwrap_or_else(|| "unknown".to_owned());
-    let key = match &args.serving_key {
-        Some(text) => Some(pin::parse(text, "--serving-key")?),
-        None => served_key(&spool, &parent),
-    };
+    let key = child_key(env, &spool, &parent, args.serving_key.as_deref())?;
     let lineage = lineage(env, &parent, key.clone())?;
     if lineage.iter().all(|ancestor| ancestor.key.is_none()) {
         if config.require_seal.is_on() {

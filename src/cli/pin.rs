@@ -33,12 +33,10 @@ impl<'a> Pins<'a> {
         ancestors: &'a [Ancestor],
         required: bool,
     ) -> anyhow::Result<Self> {
-        let parent = env.text(env::SERVING_KEY);
+        let parent = told(env)?;
         Ok(Self {
             flag: flag.map(|text| parse(text, "--serving-key")).transpose()?,
-            parent: parent
-                .map(|text| parse(&text, env::SERVING_KEY))
-                .transpose()?,
+            parent,
             ancestors,
             required,
         })
@@ -65,6 +63,21 @@ impl<'a> Pins<'a> {
         self.of_ancestor(session).is_some() || (is_parent && told)
     }
 
+    /// The session to ask where `parent` is the one above: itself, or, where keys are known and its own is not, the nearest above it
+    /// whose key is. Who takes the place of one that nobody served is not asked; and none is passed over because it looks as if it
+    /// were not served, for that is easily brought about.
+    pub(super) fn nearest_known(&self, parent: &SessionId, own_id: &str) -> SessionId {
+        if !self.any() || self.knows(parent, true) {
+            return parent.clone();
+        }
+        let above = self.ancestors.iter().rev();
+        above
+            .filter(|ancestor| ancestor.key.is_some())
+            .filter_map(|ancestor| SessionId::parse(&ancestor.hop.session_id).ok())
+            .find(|session| session.as_str() != own_id)
+            .unwrap_or_else(|| parent.clone())
+    }
+
     /// Whose answers count where `session` is asked.
     pub(super) fn trust(&self, session: &SessionId) -> Trust {
         let key = self
@@ -78,6 +91,14 @@ impl<'a> Pins<'a> {
             None => Trust::Anybody,
         }
     }
+}
+
+/// The key that this process was told for its parent. One that is set to nothing is what is left of a launcher's mistake, and
+/// no leave to believe anybody.
+pub(super) fn told(env: &Env) -> anyhow::Result<Option<ServingKey>> {
+    env.variable(env::SERVING_KEY)
+        .map(|text| parse(&text.to_string_lossy(), env::SERVING_KEY))
+        .transpose()
 }
 
 /// Reads a key that was given by `from`.

@@ -1,5 +1,6 @@
 //! Who this process is, and whom it asks, each with its reason.
 
+use super::Hinted;
 use super::env::{self, Env};
 use crate::ask::{Candidate, CandidateKind, NoParent, Target, resolve};
 use crate::wire::{Hop, RequestId, ServingKey};
@@ -114,12 +115,18 @@ pub(super) struct Ancestor {
     pub(super) key: Option<ServingKey>,
 }
 
-/// The sessions above this process, outermost first. A value that nobody could have written by mistake in part is dropped
-/// whole.
-pub(super) fn lineage(env: &Env) -> Vec<Ancestor> {
-    env.text(env::LINEAGE)
-        .and_then(|text| parse_lineage(&text))
-        .unwrap_or_default()
+/// The sessions above this process, outermost first. A value that cannot be read is an error: it may name keys, and to go without
+/// them is to believe anybody.
+pub(super) fn lineage(env: &Env) -> anyhow::Result<Vec<Ancestor>> {
+    let Some(text) = env.text(env::LINEAGE) else {
+        return Ok(Vec::new());
+    };
+    parse_lineage(&text).ok_or_else(|| {
+        Hinted::usage(
+            format!("{} cannot be read", env::LINEAGE),
+            "`askrelay launch` sets it; unset it where this process is nobody's child",
+        )
+    })
 }
 
 fn parse_lineage(text: &str) -> Option<Vec<Ancestor>> {

@@ -14,7 +14,7 @@ use super::exit::Exit;
 use super::pin::Pins;
 use super::place::{Loaded, Place};
 use super::{Hinted, PlaceArgs, output, role};
-use crate::ask::{self, Requester};
+use crate::ask::{self, Requester, Trust};
 use crate::clock;
 use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
@@ -105,28 +105,27 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     } else {
         loaded.config.peer_generation
     };
-    let ancestors = role::lineage(env);
+    let ancestors = role::lineage(env)?;
     let pins = Pins::new(
         env,
         args.serving_key.as_deref(),
         &ancestors,
         loaded.config.require_seal.is_on(),
     )?;
-    let parent = role::parent_of_served(env, session.as_str())
-        .ok()
-        .map(|target| {
-            let settings = ask::Settings {
-                trust: pins.trust(&target.session),
-                target: target.session.clone(),
-                session_id: session.as_str().to_owned(),
-                agent_name: agent.clone(),
-                generation,
-            };
-            Parent {
-                session: target.session,
-                requester: Requester::new(&spool, settings, watch.clone(), Arc::clone(&log)),
-            }
-        });
+    let settings_of_parent = |target: &SessionId, trust| ask::Settings {
+        trust,
+        target: target.clone(),
+        session_id: session.as_str().to_owned(),
+        agent_name: agent.clone(),
+        generation,
+    };
+    let parent = parent(env, &session, &pins).map(|(target, trust)| {
+        let settings = settings_of_parent(&target, trust);
+        Parent {
+            session: target,
+            requester: Requester::new(&spool, settings, watch.clone(), Arc::clone(&log)),
+        }
+    });
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
     let settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
@@ -146,14 +145,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         let mut quit = signal(SignalKind::quit())?;
         let prompter = prompter(mode, dialog, colours(env), events)?;
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
-        for line in [greeting, format!("it seals with {}", server.public_key())] {
-            match mode {
-                Mode::Dialog => server.notice(&line),
-                // Its first row says what is served, all the time.
-                Mode::Inbox(_) => {}
-                Mode::Select | Mode::Headless => output::say(&line),
-            }
-        }
+        greet(mode, &server, &greeting);
         server
             .run(async move {
                 tokio::select! {
@@ -168,6 +160,34 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         drop(listener);
         Ok(Exit::Ok)
     })
+}
+
+/// The session that this one asks in turn, and whose answers count: only where a variable names one, and one that can be believed.
+fn parent(env: &Env, session: &SessionId, pins: &Pins<'_>) -> Option<(SessionId, Trust)> {
+    let named = role::parent_of_served(env, session.as_str()).ok()?.session;
+    let target = pins.nearest_known(&named, session.as_str());
+    let trust = pins.trust(&target);
+    may_be_asked(&trust, &target).then_some((target, trust))
+}
+
+/// Whether a parent can be asked at all; says what its answers are worth where that is less than it could be.
+fn may_be_asked(trust: &Trust, parent: &SessionId) -> bool {
+    let parent = crate::presentation::text::visible(parent.as_str());
+    match trust {
+        Trust::Pinned(_) => true,
+        Trust::Anybody => {
+            output::warn(&format!(
+                "answers of the parent session \"{parent}\" count without a seal: its key is not known"
+            ));
+            true
+        }
+        Trust::NoKey => {
+            output::warn(&format!(
+                "the parent session \"{parent}\" is not asked: its key is not known, and answers must be sealed"
+            ));
+            false
+        }
+    }
 }
 
 /// How the person is asked: as wanted, or as the streams allow.
@@ -314,6 +334,23 @@ fn settings(
         notices: Some(Notices::new(output::warn)),
         broadcasts: Broadcasts::new(BROADCASTS_AHEAD),
     })
+}
+
+/// Says what is served, and with which key.
+fn greet(mode: Mode, server: &Server, greeting: &str) {
+    let key = format!("it seals with {}", server.public_key());
+    match mode {
+        Mode::Dialog => {
+            server.notice(greeting);
+            server.notice(&key);
+        }
+        // Its first row says what is served, all the time.
+        Mode::Inbox(_) => server.notice(&key),
+        Mode::Select | Mode::Headless => {
+            output::say(greeting);
+            output::say(&key);
+        }
+    }
 }
 
 fn greeting(settings: &Settings, path: &std::path::Path) -> String {

@@ -43,7 +43,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         .unwrap_or_default();
     let own = role::served(env, None, &default);
     let parent = role::asked(env, None, &default, &own.id);
-    let ancestors = role::lineage(env);
+    let ancestors = role::lineage(env)?;
     let pins = Pins::new(env, None, &ancestors, config.require_seal.is_on())?;
     if args.json {
         out.json(&json!({
@@ -58,7 +58,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             "session": own.id,
             "sessionFrom": own.reason,
             "parent": parent.as_ref().ok().map(|target| target.session.as_str()),
-            "servingKey": parent.as_ref().ok().and_then(|target| key_text(&pins.trust(&target.session))),
+            "servingKey": parent.as_ref().ok().and_then(|target| key_text(&pins.trust(&pins.nearest_known(&target.session, &own.id)))),
             "requireSeal": config.require_seal.is_on(),
             "parentFrom": parent.as_ref().map_or_else(ToString::to_string, |target| target.reason.clone()),
         }))?;

@@ -410,6 +410,7 @@ impl Core {
     /// started in this moment believes it.
     fn look_for_a_foreign_heartbeat(&mut self) {
         if !self.heartbeat.is_foreign() || self.successor.is_some() {
+            self.troubles.remove("foreign heartbeat");
             return;
         }
         let text = "somebody else has written the heartbeat of this session; a child that was started just now may have \
@@ -680,9 +681,11 @@ impl Core {
 
     /// Writes to the review log. Tells whether it worked; that it did not is said once, until it does.
     pub(super) fn record(&mut self, entries: &[Entry]) -> bool {
-        let written = self
-            .log
-            .append_with(clock::wall_ms(), entries, self.unwritten());
+        self.record_or(entries, Unwritten::Held)
+    }
+
+    fn record_or(&mut self, entries: &[Entry], unwritten: Unwritten) -> bool {
+        let written = self.log.append_with(clock::wall_ms(), entries, unwritten);
         entries.is_empty() || self.note_log(written)
     }
 
@@ -694,7 +697,7 @@ impl Core {
             return !self.unrecorded.contains(&answer.id);
         }
         let recorded = match answer.care {
-            Care::Fast => self.record(&answer.entries),
+            Care::Fast => self.record_or(&answer.entries, self.unwritten()),
             Care::Person => {
                 let unwritten = self.unwritten();
                 let written = self
@@ -706,6 +709,7 @@ impl Core {
         let counts = recorded || !self.require_audit;
         if !counts {
             self.unrecorded.insert(answer.id.clone());
+            self.state.log_refused(&answer.id);
         }
         counts
     }

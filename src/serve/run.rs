@@ -16,7 +16,7 @@ use super::core::{Core, Errand, Notices, Rest, warning};
 use super::event::{Event, FileClock, Relay, RelayOutcome};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
-use crate::ask::{Ask, Outcome, Requester, describe};
+use crate::ask::{Ask, Outcome, Requester, Trust, describe};
 use crate::audit::{self, Entry, ReviewLog};
 use crate::clock::{self, Moment};
 use crate::policy::{self, Policy, SessionRules};
@@ -227,7 +227,13 @@ impl Server {
         };
         let grants = SessionRules::new(settings.home.as_deref());
         let woken = Arc::<Woken>::default();
-        let probe = |parent: &Parent| LivenessProbe::new(spool.clone(), parent.session.clone());
+        let probe = |parent: &Parent| {
+            let probe = LivenessProbe::new(spool.clone(), parent.session.clone());
+            match parent.requester.trust() {
+                Trust::Pinned(key) => probe.expecting(key),
+                Trust::Anybody | Trust::NoKey => probe,
+            }
+        };
         let core = Core {
             spool: spool.clone(),
             inbox,

@@ -12,6 +12,7 @@
 //! until it is delivered: a failed write never leads to a second question.
 
 mod annotations;
+mod given;
 mod inbox;
 mod intake;
 mod leave;
@@ -99,6 +100,7 @@ pub struct State {
     given_up: HashSet<Candidate>,
     /// What a person decided before a crash about requests that may still lie there.
     recalled: HashMap<RequestId, Recalled>,
+    given: given::Given,
     files: FileClock,
     shutting_down: bool,
     life_every: Duration,
@@ -162,6 +164,8 @@ struct Undelivered {
     care: Care,
     /// Whether it is recorded: then it is only to be delivered.
     recorded: bool,
+    /// Whether the log refused it for good.
+    refused: bool,
     retry_at: Option<Moment>,
     retry_after: Duration,
 }
@@ -185,6 +189,7 @@ impl State {
             growing: HashMap::new(),
             given_up: HashSet::new(),
             recalled: HashMap::new(),
+            given: given::Given::default(),
             files: FileClock::default(),
             shutting_down: false,
             life_every: LIFE_EVERY_WITHOUT_EVENTS,
@@ -338,7 +343,8 @@ impl State {
             .with("source", SPOOL_LABEL)
             .with("requesterAgentName", request.requester_agent_name.as_str())
             .with("requesterSessionId", request.requester_session_id.as_str())
-            .with("targetSessionId", request.target_session_id.as_str())
+            // As it is called here: the request may have blanks around it.
+            .with("targetSessionId", self.setup.session.as_str())
             .with(
                 "requestPath",
                 format!("{}/{}", self.setup.requests_path, request.id.file_name()),

@@ -253,8 +253,13 @@ impl Dir {
 
     /// Facts of an entry, without following a link; `None` where it does not exist.
     pub(crate) fn stat(&self, name: &str) -> io::Result<Option<FileStamp>> {
+        Ok(self.stat_whole(name)?.map(|stat| FileStamp::of(&stat)))
+    }
+
+    /// All that the file system says of a name in this directory, if there is one; no link is followed.
+    pub(crate) fn stat_whole(&self, name: &str) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(FileStamp::of(&stat))),
+            Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }

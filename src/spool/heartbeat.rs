@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::time::Duration;
 
+use rustix::fs::Stat;
+
 use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, text_of};
 use super::lock::{self, LockState};
 use super::{IoContext as _, SERVING, Spool, SpoolError, quarantine};
@@ -19,8 +21,8 @@ pub struct HeartbeatFile {
     spool: Spool,
     serving: Dir,
     name: String,
-    /// The record as this process left it.
-    published: Option<FileStamp>,
+    /// The record as this process left it, and when its entry was changed last.
+    published: Option<(FileStamp, i128)>,
 }
 
 impl HeartbeatFile {
@@ -43,8 +45,9 @@ impl HeartbeatFile {
         {
             PublishOutcome::Published(published) => {
                 let stat = rustix::fs::fstat(&published.file).map_err(std::io::Error::from);
-                let stamp = FileStamp::of(&stat.context("look at the heartbeat", path())?);
-                self.published = Some(stamp);
+                let stat = stat.context("look at the heartbeat", path())?;
+                let stamp = FileStamp::of(&stat);
+                self.published = Some((stamp, changed_ns(&stat)));
                 Ok(stamp)
             }
             PublishOutcome::AlreadyThere => Err(SpoolError::Io {
@@ -55,10 +58,14 @@ impl HeartbeatFile {
         }
     }
 
-    /// Whether another record lies at the place of the one that this process wrote last: nobody else has a reason to write one.
+    /// Whether somebody else has had a hand in the record that this process wrote last: another one lies there, or it was moved
+    /// away and back. Nobody has a reason to.
     pub fn is_foreign(&self) -> bool {
-        let there = self.serving.stat(&self.name).ok().flatten();
-        matches!((self.published, there), (Some(ours), Some(there)) if ours != there)
+        let Some(published) = self.published else {
+            return false;
+        };
+        let there = self.serving.stat_whole(&self.name).ok().flatten();
+        there.is_some_and(|there| (FileStamp::of(&there), changed_ns(&there)) != published)
     }
 
     /// Opens the directory anew where it was removed or replaced: whoever looks, looks into the new one.
@@ -129,6 +136,11 @@ impl HeartbeatFile {
             Some(_) | None => unrefreshed && process::exists(record.pid) == Life::Dead,
         }
     }
+}
+
+/// When anything about a file was changed last, its name included, in epoch nanoseconds.
+fn changed_ns(stat: &Stat) -> i128 {
+    i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec)
 }
 
 fn open_serving(spool: &Spool) -> Result<Dir, SpoolError> {
@@ -254,8 +266,11 @@ impl LivenessProbe {
             .filter(|file| lock::probe_file(file) == LockState::Held);
         match &mut self.seen {
             Some(seen) if seen.stamp == stamp => {}
-            // Refreshed, by the holder of the lock: what it says need not be read again.
-            Some(seen) if self.lock.is_some() => (seen.stamp, seen.changed_at) = (stamp, now),
+            // Refreshed, by the holder of the lock: what it says need not be read again, but where it matters who that is. The file
+            // of the lock outlives its holders.
+            Some(seen) if self.lock.is_some() && self.key.is_none() => {
+                (seen.stamp, seen.changed_at) = (stamp, now);
+            }
             Some(_) | None => {
                 let record = read_record(serving, &name)
                     .filter(|record| is_of_session(record, &self.session));

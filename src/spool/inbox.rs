@@ -330,8 +330,9 @@ impl Inbox {
             PublishOutcome::AlreadyThere => {
                 return Ok(match self.responses.read(&name, MAX_RESPONSE_BYTES) {
                     FileRead::Content { bytes, .. } => AnswerOutcome::AlreadyThere(bytes),
-                    FileRead::Missing => AnswerOutcome::Unclaimed,
-                    FileRead::Refused(_) | FileRead::Failed(_) => {
+                    // What was in the way has gone; if the request has not, the way is free and somebody waits.
+                    FileRead::Missing if !self.has_request(id) => AnswerOutcome::Unclaimed,
+                    FileRead::Missing | FileRead::Refused(_) | FileRead::Failed(_) => {
                         AnswerOutcome::AlreadyThere(Vec::new())
                     }
                 });

@@ -348,9 +348,21 @@ impl Outbox {
         );
         let taken = self.dirs().and_then(|dirs| {
             dirs.responses.rename(&name, &aside)?;
-            let read = dirs.responses.read(&aside, MAX_RESPONSE_BYTES);
-            dirs.responses.remove_any(&aside)?;
-            Ok(read)
+            let mut read = dirs.responses.read(&aside, MAX_RESPONSE_BYTES);
+            if let FileRead::Failed(_) = read {
+                // A passing fault, such as a full table of descriptors, must not cost a true answer.
+                read = dirs.responses.read(&aside, MAX_RESPONSE_BYTES);
+            }
+            match read {
+                FileRead::Failed(error) => {
+                    dirs.responses.rename(&aside, &name)?;
+                    Err(error)
+                }
+                read @ (FileRead::Content { .. } | FileRead::Missing | FileRead::Refused(_)) => {
+                    dirs.responses.remove_any(&aside)?;
+                    Ok(read)
+                }
+            }
         });
         match taken {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

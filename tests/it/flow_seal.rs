@@ -138,6 +138,18 @@ fn a_key_that_is_none_stops_everything_that_would_need_it() {
             "{args:?}: {stderr}"
         );
     }
+    // Set to nothing is what a launcher's mistake leaves behind; and keys that cannot be read are not none.
+    for (name, value) in [
+        ("ASKRELAY_SERVING_KEY", ""),
+        (
+            "ASKRELAY_LINEAGE",
+            r#"[{"sessionId":"P","agentName":"x","servingKey":"mldsa:AAAA"}]"#,
+        ),
+    ] {
+        let ended = spool.ask("P").value("ls").env(name, value).run();
+        assert_eq!(ended.code, 2, "{name}: {}", ended.stderr);
+        assert!(ended.stderr.contains("hint: "), "{}", ended.stderr);
+    }
     let ended = spool
         .ask("P")
         .value("ls")
@@ -183,6 +195,57 @@ fn a_child_that_outlives_its_server_takes_no_answer_of_the_next_one() {
 }
 
 #[test]
+fn a_server_that_takes_over_in_an_instant_is_known_for_another_one() {
+    let spool = TestSpool::new();
+    let policy = json!({"bash": {"*": "ask"}});
+    let mut first = spool.serve_select("P", &policy);
+    let key = key_of(&spool, "P");
+    let child = spool
+        .ask("P")
+        .value("make")
+        .env("ASKRELAY_SERVING_KEY", &key)
+        .start();
+    let _question = first.question();
+    first.running.kill();
+    // The same lock file, locked again before anybody could see it free.
+    let _second = spool.serve_select("P", &policy);
+    let ended = child.end();
+    ended.unruled();
+    assert_eq!(ended.json["abandoned"], "not_serving");
+    assert!(
+        ended.stderr.contains("start the child anew"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_parent_whose_key_is_known_is_not_passed_over() {
+    let spool = TestSpool::new();
+    let _main = spool.serve_headless("main", &json!({"bash": {"*": "allow"}}));
+    let relay = spool.serve_headless("R", &json!({"bash": {"*": "deny"}}));
+    let lineage = json!([
+        {"sessionId": "main", "agentName": "x", "servingKey": key_of(&spool, "main")},
+        {"sessionId": "R", "agentName": "x", "servingKey": key_of(&spool, "R")},
+    ]);
+    let ask = || {
+        spool
+            .ask("")
+            .value("ls")
+            .env("ASKRELAY_PARENT_SESSION", "R")
+            .env("ASKRELAY_SERVING_KEY", key_of(&spool, "R"))
+            .env("ASKRELAY_LINEAGE", lineage.to_string())
+    };
+    ask().run().denied();
+    // Whoever makes it look unserved does not get another one to decide.
+    let asking = ask();
+    drop(relay);
+    let ended = asking.run();
+    ended.unruled();
+    assert_eq!(ended.json["abandoned"], "not_serving");
+}
+
+#[test]
 fn launch_tells_each_session_above_by_its_own_key() {
     let spool = TestSpool::new();
     let policy = json!({"bash": {"*": "allow"}});
@@ -224,9 +287,23 @@ fn launch_tells_each_session_above_by_its_own_key() {
     let ended = ask().args(["--session", "A"]).run();
     ended.unruled();
     assert_eq!(ended.json["abandoned"], "no_key");
-    // A child that is started now is told the key of `A`.
+    // Nor does a launcher that knows keys believe a heartbeat: it has to be given the key.
     let (key, _) = launched(&spool, &["--as", "D"], &inherited);
-    assert_eq!(key, key_of(&spool, "A"));
+    assert_eq!(key, "none");
+    let key_of_a = key_of(&spool, "A");
+    let (key, _) = launched(
+        &spool,
+        &["--as", "D", "--serving-key", &key_of_a],
+        &inherited,
+    );
+    assert_eq!(key, key_of_a);
+    // What it was told for a session it hands on, whatever the heartbeat says.
+    let (key, lineage) = launched(&spool, &["--session", "main", "--as", "E"], &inherited);
+    assert_eq!(key, main_key);
+    assert!(!lineage.contains(&key_of_a), "{lineage}");
+    let other = [("ASKRELAY_SERVING_KEY", key_of_a.as_str())];
+    let (key, _) = launched(&spool, &["--session", "main", "--as", "E"], &other);
+    assert_eq!(key, key_of_a);
 }
 
 #[test]

@@ -20,6 +20,15 @@ use zeroize::Zeroizing;
 use crate::support::processes::{Ask, Server, run};
 use crate::support::spool::{TestSpool, eventually, is_there, read_json, until};
 
+/// Ends what runs beside a test, also where the test fails.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What the tool can do: everything that a file is.
 struct Tool<'a> {
     spool: &'a TestSpool,
@@ -299,6 +308,7 @@ fn racing_the_true_answer_wins_nothing() {
                 }
             }
         });
+        let _over = SetWhenDropped(&over);
         for number in 0..ROUNDS {
             round.store(number, Ordering::Relaxed);
             let value = if number % 2 == 0 { "rm x" } else { "ls x" };
@@ -314,10 +324,77 @@ fn racing_the_true_answer_wins_nothing() {
                 _ => drop(ended.unruled()),
             }
         }
-        over.store(true, Ordering::Relaxed);
     });
     assert!(written.load(Ordering::Relaxed) > ROUNDS);
     assert!(answered > 0, "the true answer never came through");
+}
+
+/// Something comes and goes at the place of the answer, as fast as files can. The answer is published when it can be, and nobody is
+/// asked twice.
+#[test]
+fn what_comes_and_goes_at_the_place_of_the_answer_costs_no_decision() {
+    const ROUNDS: usize = 5;
+    let spool = TestSpool::new();
+    let (mut server, key) = serve(&spool);
+    let tool = Tool::new(&spool);
+    let (over, round) = (AtomicBool::new(false), AtomicUsize::new(usize::MAX));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let id = format!("r{}", round.load(Ordering::Relaxed));
+                let path = tool.response_path(&id);
+                drop(fs::File::options().write(true).create_new(true).open(&path));
+                // Never what the server has put there: the tool would only harm itself with that.
+                if fs::metadata(&path).is_ok_and(|facts| facts.len() == 0) {
+                    let _gone = fs::remove_file(&path);
+                }
+            }
+        });
+        let _over = SetWhenDropped(&over);
+        for number in 0..ROUNDS {
+            let child = ask(&spool, &key, &format!("r{number}"), "make").start();
+            let question = server.question();
+            // Not before: an id whose place is taken would be another one.
+            round.store(number, Ordering::Relaxed);
+            server.choose(&question, "No");
+            let ended = child.end();
+            let asked = spool.events_of("permission_request.waiting", &format!("r{number}"));
+            assert_eq!(asked.len(), 1, "asked again: {asked:#?}");
+            if ended.json["decidedBy"]["decision"]["kind"] == "user" {
+                ended.denied();
+            } else {
+                ended.unruled();
+            }
+        }
+    });
+}
+
+/// It holds the child still, takes the denial away, and puts the same request there again: the person is not asked until they say
+/// what is wanted.
+#[test]
+fn the_same_bytes_get_the_same_answer_however_often_they_are_put_there() {
+    let spool = TestSpool::new();
+    let (mut server, key) = serve(&spool);
+    let child = ask(&spool, &key, "r1", "make").start();
+    let question = server.question();
+    let path = spool.request_path("P", "r1");
+    let bytes = fs::read(&path).unwrap();
+    child.running.freeze();
+    server.choose(&question, "No");
+    let answer = spool.response_path("P", "r1");
+    until("the denial", || is_there(&answer));
+    fs::rename(&answer, spool.below("taken")).unwrap();
+    let beside = path.with_extension("again");
+    fs::write(&beside, &bytes).unwrap();
+    let held = fs::File::open(&beside).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    fs::rename(&beside, &path).unwrap();
+    until("the denial again", || is_there(&answer));
+    child.running.thaw();
+    let ended = child.end();
+    ended.denied();
+    assert_eq!(ended.json["sealed"], true);
+    assert_eq!(spool.events_of("permission_request.waiting", "r1").len(), 1);
 }
 
 #[test]

@@ -172,8 +172,19 @@ impl State {
     ) {
         let relay = request.relay.as_ref();
         let held = relay.is_some_and(|relay| relay.held);
+        // What a person decided before a crash has its end in the log; nobody is left to take the answer.
+        let is_over = |state: &Self| {
+            let recalled = state.recalled.get(&request.id);
+            !state.asks.contains_key(&request.id)
+                && recalled.is_some_and(|recalled| recalled.digest == digest)
+        };
         if held && life == RequesterLife::Gone {
-            let entry = self.unanswered(Ending::RequesterGone, &request.id, GONE);
+            let entry = if is_over(self) {
+                Entry::new(Event::AnswerUnclaimed).with("requestId", request.id.as_str())
+            } else {
+                self.unanswered(Ending::RequesterGone, &request.id, GONE)
+            };
+            self.recalled.remove(&request.id);
             effects.push(Effect::Log(
                 entry.with("requesterSessionId", request.requester_session_id.as_str()),
             ));
@@ -189,7 +200,12 @@ impl State {
         });
         let age = self.files.age(now, stamp);
         if age > limit {
-            let entry = self.unanswered(Ending::RequestExpired, &request.id, EXPIRED);
+            let entry = if is_over(self) {
+                Entry::new(Event::AnswerUnclaimed).with("requestId", request.id.as_str())
+            } else {
+                self.unanswered(Ending::RequestExpired, &request.id, EXPIRED)
+            };
+            self.recalled.remove(&request.id);
             effects.push(Effect::Log(
                 entry
                     .with("requesterSessionId", request.requester_session_id.as_str())
@@ -246,6 +262,9 @@ impl State {
                 && recalled.digest == digest
             {
                 return self.settle_again(&request, recalled, effects);
+            }
+            if let Some(decision) = self.given.of(&id, digest).cloned() {
+                return self.give_again(&request, &decision, effects);
             }
         }
         self.judge(now, request, look, effects);

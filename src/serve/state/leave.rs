@@ -1,7 +1,7 @@
 //! How an ask goes without being settled, what time does to it, and how the session ends.
 
 use super::intake::EXPIRED;
-use super::{ENDED, GONE, Stage, State, TAKEN_BACK};
+use super::{ENDED, GONE, Pending, Stage, State, TAKEN_BACK};
 use crate::audit::Ending;
 use crate::clock::Moment;
 use crate::serve::event::{Answer, Effect};
@@ -97,25 +97,16 @@ impl State {
     }
 
     pub(super) fn tick(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        if self.reading.is_empty() {
+            // What lay there at the start has been read: whatever comes now was not decided by anybody before.
+            self.recalled.clear();
+        }
         self.look_at_growing(effects);
         self.expire_waiting(now, effects);
         let mut expired = Vec::new();
         for (id, ask) in &mut self.asks {
+            effects.extend(Self::due_again(id, ask, now));
             match &mut ask.stage {
-                Stage::Deciding(undelivered)
-                    if undelivered.retry_at.is_some_and(|at| at <= now) =>
-                {
-                    undelivered.retry_at = None;
-                    effects.push(Effect::Answer(Box::new(Answer {
-                        id: id.clone(),
-                        stamp: ask.stamp,
-                        digest: ask.digest,
-                        decision: undelivered.decision.clone(),
-                        entries: Vec::new(),
-                        told: None,
-                        care: undelivered.care,
-                    })));
-                }
                 Stage::Queued
                 | Stage::Rereading
                 | Stage::AwaitingAnnotations
@@ -148,6 +139,23 @@ impl State {
             self.life_checked_at = now;
             self.check_lives(effects);
         }
+    }
+
+    /// The answer to an ask whose delivery has failed, where it is time to try again.
+    pub(super) fn due_again(id: &RequestId, ask: &mut Pending, now: Moment) -> Option<Effect> {
+        let Stage::Deciding(undelivered) = &mut ask.stage else {
+            return None;
+        };
+        undelivered.retry_at.take_if(|at| *at <= now)?;
+        Some(Effect::Answer(Box::new(Answer {
+            id: id.clone(),
+            stamp: ask.stamp,
+            digest: ask.digest,
+            decision: undelivered.decision.clone(),
+            entries: Vec::new(),
+            told: None,
+            care: undelivered.care,
+        })))
     }
 
     /// Looks after the ask on screen, and after a few of the others in turn: events tell sooner, but may be lost.

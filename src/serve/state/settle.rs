@@ -103,7 +103,7 @@ impl State {
                 .with("source", SPOOL_LABEL)
                 .with("requesterAgentName", request.requester_agent_name.as_str())
                 .with("requesterSessionId", request.requester_session_id.as_str())
-                .with("targetSessionId", request.target_session_id.as_str())
+                .with("targetSessionId", self.setup.session.as_str())
                 .with(
                     "responsePath",
                     format!("{}/{}", self.setup.responses_path, id.file_name()),
@@ -132,6 +132,7 @@ impl State {
                 granted_width,
                 care,
                 recorded: false,
+                refused: false,
                 retry_at: None,
                 retry_after: RETRY_FIRST,
             }));
@@ -146,41 +147,69 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         let (id, decision) = (&request.id, recalled.decision);
-        let Some(ask) = self.asks.get_mut(id) else {
+        // The process that recorded it may have ended before it told.
+        let told = Some(Broadcast::decision(request, &decision));
+        let Some(answer) = self.recorded(id, &decision, told) else {
             return;
         };
-        let answer = Answer {
-            id: id.clone(),
-            stamp: ask.stamp,
-            digest: ask.digest,
-            decision: decision.clone(),
-            entries: Vec::new(),
-            // The process that recorded it may have ended before it told.
-            told: Some(Broadcast::decision(request, &decision)),
-            care: Care::Person,
-        };
-        ask.stage = Stage::Deciding(Box::new(Undelivered {
-            decision: decision.clone(),
-            // What was granted for the whole session went with that session.
-            granted: Vec::new(),
-            granted_width: decision.width,
-            care: Care::Person,
-            recorded: true,
-            retry_at: None,
-            retry_after: RETRY_FIRST,
-        }));
         let entry = Entry::new(Event::DecisionRecalled)
             .with("requestId", id.as_str())
             .with("source", SPOOL_LABEL)
             .with("requesterAgentName", request.requester_agent_name.as_str())
             .with("requesterSessionId", request.requester_session_id.as_str())
-            .with("targetSessionId", request.target_session_id.as_str())
+            .with("targetSessionId", self.setup.session.as_str())
             .with("resolution", decision.state.name())
             .with("requestDigest", answer.digest.to_string())
             .with("recordedAt", recalled.recorded_at);
         effects.push(Effect::Log(entry));
         effects.push(Effect::Answer(Box::new(answer)));
         self.note_ending(id, &decision);
+    }
+
+    /// Answers a request whose very bytes were answered by a person before: somebody has put it there again.
+    pub(super) fn give_again(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        decision: &Decision,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(answer) = self.recorded(&request.id, decision, None) else {
+            return;
+        };
+        effects.push(Effect::Log(
+            Entry::new(Event::AnsweredBefore).with("requestId", request.id.as_str()),
+        ));
+        effects.push(Effect::Answer(Box::new(answer)));
+        self.note_ending(&request.id, decision);
+    }
+
+    /// The answer with a decision that stands in the log already. What was granted with it for the whole session is no part of it.
+    fn recorded(
+        &mut self,
+        id: &RequestId,
+        decision: &Decision,
+        told: Option<Broadcast>,
+    ) -> Option<Answer> {
+        let ask = self.asks.get_mut(id)?;
+        ask.stage = Stage::Deciding(Box::new(Undelivered {
+            decision: decision.clone(),
+            granted: Vec::new(),
+            granted_width: decision.width,
+            care: Care::Person,
+            recorded: true,
+            refused: false,
+            retry_at: None,
+            retry_after: RETRY_FIRST,
+        }));
+        Some(Answer {
+            id: id.clone(),
+            stamp: ask.stamp,
+            digest: ask.digest,
+            decision: decision.clone(),
+            entries: Vec::new(),
+            told,
+            care: Care::Person,
+        })
     }
 
     /// A grant for the whole serving session is recorded here and written as a plain approval. The decider stays. Gives what
@@ -237,6 +266,12 @@ impl State {
                 if let Some(ask) = self.asks.remove(id)
                     && let Stage::Deciding(delivered) = ask.stage
                 {
+                    if matches!(
+                        delivered.decision.decided_by.effective(),
+                        DecisionSource::User { .. }
+                    ) {
+                        self.given.keep(id, ask.digest, delivered.decision.clone());
+                    }
                     self.grant(&delivered, effects);
                 }
                 self.resolve_as_decided(id, effects);
@@ -297,10 +332,15 @@ impl State {
                             .with("error", cause),
                     ));
                 }
-                undelivered.recorded = true;
+                undelivered.recorded |= !undelivered.refused;
+                let is_first = undelivered.retry_after == RETRY_FIRST;
                 undelivered.retry_at = Some(now.after(undelivered.retry_after));
                 undelivered.retry_after = (undelivered.retry_after * 2).min(RETRY_MOST);
-                if self.shutting_down {
+                if self.shutting_down && is_first {
+                    // What was in the way may be gone by now; there is no later.
+                    undelivered.retry_at = Some(now);
+                    effects.extend(Self::due_again(id, ask, now));
+                } else if self.shutting_down {
                     // It has been tried; the requester sees that nobody serves it any more.
                     let reason = "the session ended before the answer could be written";
                     let entry = self.unanswered(Ending::Denied, id, reason);
@@ -331,7 +371,16 @@ impl State {
         if let Some(ask) = self.asks.get_mut(id)
             && let Stage::Deciding(undelivered) = &mut ask.stage
         {
-            undelivered.recorded = true;
+            undelivered.recorded |= !undelivered.refused;
+        }
+    }
+
+    /// The log did not take the decision, and will not: what is given out in its place has an end of its own.
+    pub(in crate::serve) fn log_refused(&mut self, id: &RequestId) {
+        if let Some(ask) = self.asks.get_mut(id)
+            && let Stage::Deciding(undelivered) = &mut ask.stage
+        {
+            undelivered.refused = true;
         }
     }
 }
