@@ -344,8 +344,8 @@ fn greet(mode: Mode, server: &Server, greeting: &str) {
             server.notice(greeting);
             server.notice(&key);
         }
-        // Its first row says what is served, all the time.
-        Mode::Inbox(_) => server.notice(&key),
+        // Its first row says what is served, all the time, and its last one is for what can be done.
+        Mode::Inbox(_) => {}
         Mode::Select | Mode::Headless => {
             output::say(greeting);
             output::say(&key);

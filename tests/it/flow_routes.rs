@@ -204,11 +204,24 @@ fn the_ask_of_a_great_grandchild_reaches_the_nearest_ancestor_that_is_served() {
 #[test]
 fn a_parent_in_between_that_serves_is_asked_before_those_above_it() {
     let spool = TestSpool::new();
-    let _p = spool.serve_headless("P", &json!({"bash": "deny"}));
     let _c = spool.serve_headless("C1", &json!({"bash": {"make *": "allow"}}));
     let ended = launched(&spool, "P", &["C1", "G1"], "make all").end();
     ended.approved();
     assert_eq!(ended.json["responderSessionId"], "C1");
+    assert_eq!(ended.json["sealed"], true);
+}
+
+/// Whoever was told the key of one session above believes no other one that turns up in between.
+#[test]
+fn a_parent_in_between_whose_key_was_not_told_is_not_asked() {
+    let spool = TestSpool::new();
+    let _p = spool.serve_headless("P", &json!({"bash": "deny"}));
+    let _c = spool.serve_headless("C1", &json!({"bash": {"make *": "allow"}}));
+    let ended = launched(&spool, "P", &["C1", "G1"], "make all").end();
+    ended.denied();
+    assert_eq!(ended.json["responderSessionId"], "P");
+    assert_eq!(ended.json["sealed"], true);
+    assert!(ended.stderr.contains("--serving-key"), "{}", ended.stderr);
 }
 
 #[test]
