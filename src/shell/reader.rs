@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
             }
             Inner::Line(range) => {
                 let words = words.get(range).unwrap_or_default();
-                self.takes_apart(script, words);
+                self.takes_apart(script, words, input, &within);
                 let (code, is_literal) = joined(words);
                 let hidden = (!is_literal).then_some(Floor::Opaque);
                 let floor = self.handed_on(script, code, &within);

@@ -132,13 +132,16 @@ const SHELLS: [&str; 10] = [
 ];
 
 /// The same, where the inner line stands as it is.
-const AROUND: [&str; 6] = [
+const AROUND: [&str; 9] = [
     "x=\"$({})\"",
     "if a; then {}; fi",
     "bash <<'E'\n{}\nE\n",
     "cat << 'E' | sh -s\n{}\nE",
     "f() { {}; }; f",
     "diff <({}) b",
+    "ssh host {}",
+    "sudo ssh -p 22 host -- {}",
+    "eval {}",
 ];
 
 /// Ways to make a line one that cannot be taken apart.
