@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use super::REDACTED;
 use super::names::{
-    is_of_a_name, is_option_for_a_secret, is_telling_header, names_a_secret, scheme,
+    is_of_a_name, is_option_for_a_secret, is_telling_header, is_variable_for_a_secret,
+    names_a_secret, scheme,
 };
 use super::tools::{Shape, TOOLS, Tool};
 use crate::shell::Piece;
@@ -87,7 +89,7 @@ impl Spots {
 
     /// An assignment to a variable.
     pub(super) fn assignment(&mut self, name: &str, values: &[Piece]) {
-        let telling = names_a_secret(name);
+        let telling = is_variable_for_a_secret(name);
         for value in values {
             if telling {
                 self.hide_from(value, 0);
@@ -236,11 +238,12 @@ impl Spots {
     fn assigned(&mut self, word: &Piece) {
         let text = word.text();
         let mut start = 0;
-        for part in text.split([' ', '\t', '\n', ';']) {
+        let mut separator = None;
+        for part in text.split([' ', '\t', '\n', ';', ',']) {
             if let Some(value) = assigned_value(part) {
-                if start == 0 {
+                if matches!(separator, None | Some(',')) {
                     // All of the word is the value, with its blanks.
-                    return self.hide_from(word, value);
+                    return self.hide_from(word, start + value);
                 }
                 let at = start + value;
                 let rest = text.get(at..).unwrap_or_default();
@@ -252,6 +255,7 @@ impl Spots {
                 );
             }
             start += part.len() + 1;
+            separator = text.get(start - 1..).and_then(|rest| rest.chars().next());
         }
     }
 
@@ -312,9 +316,10 @@ impl Spots {
         }
     }
 
-    /// `name=value` behind `?`, `&` or `;`, as in addresses and forms.
+    /// `name=value` behind `?`, `&` or `;`, as in addresses and forms. In a form a value may hold blanks and quotes.
     fn parameters(&mut self, word: &Piece) {
         let text = word.text();
+        let is_address = text.contains("://");
         let mut done = 0;
         for (at, _) in text.match_indices('=') {
             let Some(before) = text.get(done..at) else {
@@ -326,32 +331,66 @@ impl Spots {
                 continue;
             }
             let value = text.get(at + 1..).unwrap_or_default();
-            let end = value
-                .find(['&', '#', ' ', '\t', '\n', '"', '\''])
-                .unwrap_or(value.len());
+            let is_of_a_form = lead.ends_with('&') && !is_address;
+            let ends = |c: char| c == '&' || !is_of_a_form && "# \t\n\"'".contains(c);
+            let end = value.find(ends).unwrap_or(value.len());
             done = at + 1 + end;
             self.hide(word, at + 1..done);
         }
     }
 
-    /// `"name": "value"`, as in JSON.
+    /// `"name": "value"`, as in JSON, also with single quotes and with quotes that are escaped. A value without quotes is a number or
+    /// the like; a list or an object is masked up to the end of the word.
     fn members(&mut self, word: &Piece) {
         let text = word.text();
+        let mut done = 0;
         for (at, _) in text.match_indices(':') {
-            let before = text.get(..at).unwrap_or_default();
-            let Some(before) = before.trim_end_matches([' ', '\t']).strip_suffix('"') else {
+            if at < done {
+                continue;
+            }
+            let before = text
+                .get(..at)
+                .unwrap_or_default()
+                .trim_end_matches([' ', '\t']);
+            let Some(before) = before.strip_suffix(['"', '\'']) else {
                 continue;
             };
-            let name = last_word(before, is_of_a_name);
+            let name = last_word(before.trim_end_matches('\\'), is_of_a_name);
+            if !names_a_secret(name) {
+                continue;
+            }
             let behind = text.get(at + 1..).unwrap_or_default();
-            let value = behind.trim_start_matches([' ', '\t']);
-            let start = text.len() - value.len() + 1;
-            if let Some(value) = value.strip_prefix('"').filter(|_| names_a_secret(name)) {
-                self.hide(word, start..start + quoted_length(value));
+            let value = behind.trim_start_matches([' ', '\t', '\n', '\r']);
+            let bare = value.trim_start_matches('\\');
+            let start = text.len() - bare.len();
+            match bare.chars().next() {
+                Some(quote @ ('"' | '\'')) => {
+                    let inner = bare.get(1..).unwrap_or_default();
+                    let length = quoted_length(inner, quote, value.len() - bare.len());
+                    done = start + 1 + length;
+                    self.hide(word, start + 1..done);
+                }
+                Some('[' | '{') if !bare.starts_with(REDACTED) => {
+                    return self.hide_from(word, start);
+                }
+                _ => {
+                    // What is masked already looks like a list.
+                    let masked = bare.strip_prefix(REDACTED).map_or(0, |_| REDACTED.len());
+                    let rest = bare.get(masked..).unwrap_or_default();
+                    let length = rest.find([',', '}', ']', ' ', '\t', '\n', '\r']);
+                    let length = masked + length.unwrap_or(rest.len());
+                    if !NOTHING.contains(&bare.get(..length).unwrap_or_default()) {
+                        done = start + length;
+                        self.hide(word, start..done);
+                    }
+                }
             }
         }
     }
 }
+
+/// What stands in the place of a value and tells nothing.
+const NOTHING: [&str; 3] = ["null", "true", "false"];
 
 /// Where in a text that begins with an assignment to a telling name the value begins.
 fn assigned_value(text: &str) -> Option<usize> {
@@ -364,7 +403,7 @@ fn assigned_value(text: &str) -> Option<usize> {
         let bare = name.trim_start_matches('-');
         let is_telling = match name.len() - bare.len() {
             _ if start > 0 => names_a_secret(bare),
-            0 => names_a_secret(bare),
+            0 => is_variable_for_a_secret(bare),
             // The letter of an option may stand right before a name.
             1 => is_option_for_a_secret(bare) || bare.get(1..).is_some_and(is_option_for_a_secret),
             _ => is_option_for_a_secret(bare),
@@ -377,15 +416,16 @@ fn assigned_value(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of a string up to its closing quote.
-fn quoted_length(text: &str) -> usize {
-    let mut escaped = false;
-    text.find(|character| {
-        let closes = character == '"' && !escaped;
-        escaped = character == '\\' && !escaped;
-        closes
-    })
-    .unwrap_or(text.len())
+/// The length of a string up to its closing quote, in front of which stand exactly so many backslashes.
+fn quoted_length(text: &str, quote: char, escapes: usize) -> usize {
+    let mut slashes = 0;
+    for (at, character) in text.char_indices() {
+        if character == quote && (slashes == escapes || escapes == 0 && slashes % 2 == 0) {
+            return at - slashes.min(escapes);
+        }
+        slashes = if character == '\\' { slashes + 1 } else { 0 };
+    }
+    text.len()
 }
 
 /// The characters of one kind at the end of a text.
