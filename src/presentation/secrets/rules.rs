@@ -192,31 +192,43 @@ impl Spots {
 
     /// A word of letters that are options.
     fn letters(&mut self, word: &Piece, tools: &[&Tool]) -> Expected {
-        let text = word.text();
-        for (at, letter) in text.char_indices().skip(1) {
-            let behind = at + letter.len_utf8();
-            let is_last = behind == text.len();
+        let mut next = Expected::Nothing;
+        for (at, letter) in letters(word.text()) {
             if letter == 'H' {
-                if is_last {
-                    return Expected::Header;
+                let behind = at + letter.len_utf8();
+                if behind == word.text().len() {
+                    next = Expected::Header;
                 }
                 self.headers(word, behind, names_a_secret);
             }
-            for tool in tools {
-                let Some(shape) = tool.shape(letter).filter(|_| tool.clusters || at == 1) else {
-                    continue;
-                };
-                if is_last && !tool.attached {
-                    return Expected::Secret(shape);
+        }
+        for tool in tools {
+            if let Some(shape) = self.letters_of(word, tool) {
+                next = Expected::Secret(shape);
+            }
+        }
+        next
+    }
+
+    /// The same of one program, up to the first letter that takes a value; gives the shape of the next word.
+    fn letters_of(&mut self, word: &Piece, tool: &Tool) -> Option<Shape> {
+        let text = word.text();
+        let count = if tool.clusters { text.len() } else { 1 };
+        for (at, letter) in letters(text).take(count) {
+            let behind = at + letter.len_utf8();
+            if let Some(shape) = tool.shape(letter) {
+                if behind == text.len() && !tool.attached {
+                    return Some(shape);
                 }
                 let equals = usize::from(text.get(behind..).is_some_and(|v| v.starts_with('=')));
                 self.shaped(word, behind + equals, shape);
+                return None;
             }
-            if !letter.is_ascii_alphanumeric() {
-                break;
+            if tool.valued.contains(letter) {
+                return None;
             }
         }
-        Expected::Nothing
+        None
     }
 
     /// The secret in the value of an option, which begins at `start`.
@@ -426,6 +438,16 @@ fn quoted_length(text: &str, quote: char, escapes: usize) -> usize {
         slashes = if character == '\\' { slashes + 1 } else { 0 };
     }
     text.len()
+}
+
+/// The letters behind the dash of an option, each with its place, and the first character that is none.
+fn letters(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut ended = false;
+    text.char_indices().skip(1).take_while(move |(_, letter)| {
+        let goes_on = !ended;
+        ended = !letter.is_ascii_alphanumeric();
+        goes_on
+    })
 }
 
 /// The characters of one kind at the end of a text.
