@@ -112,6 +112,9 @@ impl Spots {
         let mut expected = Expected::Nothing;
         for word in words {
             expected = self.word(word, expected, &tools);
+            if is_set(before, word) {
+                expected = Expected::Secret(Shape::Whole);
+            }
             // Other programs may run it, such as those that enter a container; the value of an option it is not.
             if !before.starts_with('-') || before == "--" {
                 let called = TOOLS.iter().filter(|tool| tool.is_called(word.text()));
@@ -127,8 +130,13 @@ impl Spots {
     /// Words, among which these programs may be named.
     pub(super) fn words(&mut self, words: &[Piece], tools: &[&Tool]) {
         let mut expected = Expected::Nothing;
+        let mut before = "";
         for word in words {
             expected = self.word(word, expected, tools);
+            if is_set(before, word) {
+                expected = Expected::Secret(Shape::Whole);
+            }
+            before = word.text();
         }
     }
 
@@ -180,7 +188,15 @@ impl Spots {
             };
             self.headers(word, at, names_a_secret);
         }
-        if value.is_none() && is_option_for_a_secret(name) {
+        // Some take `--name:value`. With a blank it is a header.
+        let attached = name.split_once(':').filter(|(name, value)| {
+            names_a_secret(name) && !value.is_empty() && !value.starts_with(' ')
+        });
+        if let Some((name, _)) = attached {
+            if is_option_for_a_secret(name) {
+                self.hide_from(word, dashes + name.len() + 1);
+            }
+        } else if value.is_none() && is_option_for_a_secret(name) {
             return Expected::Secret(Shape::Whole);
         }
         if dashes == 1 {
@@ -328,7 +344,7 @@ impl Spots {
         }
     }
 
-    /// `name=value` behind `?`, `&` or `;`, as in addresses and forms. In a form a value may hold blanks and quotes.
+    /// `name=value` behind `?`, `&` or `;`, as in addresses and forms, in addresses behind `#` too. In a form a value may hold blanks and quotes.
     fn parameters(&mut self, word: &Piece) {
         let text = word.text();
         let is_address = text.contains("://");
@@ -339,7 +355,8 @@ impl Spots {
             };
             let name = last_word(before, is_of_a_name);
             let lead = before.get(..before.len() - name.len()).unwrap_or_default();
-            if !lead.ends_with(['?', '&', ';']) || !names_a_secret(name) {
+            let leads = lead.ends_with(['?', '&', ';']) || is_address && lead.ends_with('#');
+            if !leads || !names_a_secret(name) {
                 continue;
             }
             let value = text.get(at + 1..).unwrap_or_default();
@@ -403,6 +420,11 @@ impl Spots {
 
 /// What stands in the place of a value and tells nothing.
 const NOTHING: [&str; 3] = ["null", "true", "false"];
+
+/// Whether the next word is the value of a setting with a telling name: `aws configure set aws_secret_access_key …`.
+fn is_set(before: &str, word: &Piece) -> bool {
+    before == "set" && is_option_for_a_secret(word.text())
+}
 
 /// Where in a text that begins with an assignment to a telling name the value begins.
 fn assigned_value(text: &str) -> Option<usize> {

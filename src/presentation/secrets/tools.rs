@@ -180,6 +180,26 @@ pub(super) const TOOLS: &[Tool] = &[
         ..PLAIN
     },
     Tool {
+        names: &["ssh-keygen"],
+        letters: &[('N', Shape::Whole), ('P', Shape::Whole)],
+        clusters: true,
+        valued: "CDEFIMORVYZabfmnrstwz",
+        ..PLAIN
+    },
+    Tool {
+        names: &["keytool", "jarsigner"],
+        long: &[
+            ("storepass", Shape::Whole),
+            ("keypass", Shape::Whole),
+            ("srcstorepass", Shape::Whole),
+            ("srckeypass", Shape::Whole),
+            ("deststorepass", Shape::Whole),
+            ("destkeypass", Shape::Whole),
+            ("new", Shape::Whole),
+        ],
+        ..PLAIN
+    },
+    Tool {
         names: &["openssl"],
         long: &[
             ("passin", Shape::Whole),
