@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use super::REDACTED;
 use super::names::{
-    is_of_a_name, is_option_for_a_secret, is_telling_header, is_variable_for_a_secret,
-    names_a_secret, scheme,
+    is_of_a_name, is_option_for_a_secret, is_variable_for_a_secret, names_a_secret,
 };
 use super::tools::{Shape, TOOLS, Tool};
 use crate::shell::Piece;
@@ -15,7 +13,7 @@ use crate::shell::Piece;
 pub(super) struct Spots {
     ranges: Vec<Range<usize>>,
     /// Whether a value is taken to go on to the end of its word.
-    to_the_end: bool,
+    pub(super) to_the_end: bool,
 }
 
 /// What the word in front says about a word.
@@ -83,7 +81,7 @@ impl Spots {
         self.ranges.extend(last);
     }
 
-    fn hide_from(&mut self, piece: &Piece, start: usize) {
+    pub(super) fn hide_from(&mut self, piece: &Piece, start: usize) {
         self.hide(piece, start..piece.text().len());
     }
 
@@ -156,14 +154,6 @@ impl Spots {
             self.headers(word, 0, names_a_secret);
         }
         Expected::Nothing
-    }
-
-    /// What may stand anywhere in a word.
-    fn within(&mut self, word: &Piece) {
-        self.headers(word, 0, is_telling_header);
-        self.addresses(word, "");
-        self.parameters(word);
-        self.members(word);
     }
 
     /// An option: masks what is attached to it, and says what follows.
@@ -286,140 +276,7 @@ impl Spots {
             separator = text.get(start - 1..).and_then(|rest| rest.chars().next());
         }
     }
-
-    /// Headers `Name: value` from `start` on, of which the name satisfies `is_telling`.
-    fn headers(&mut self, word: &Piece, start: usize, is_telling: fn(&str) -> bool) {
-        let text = word.text();
-        let mut start = start;
-        for (at, _) in text.match_indices(':') {
-            let Some(before) = text.get(start..at) else {
-                continue;
-            };
-            let name = last_word(before, |c| c.is_ascii_alphanumeric() || "-_".contains(c));
-            let behind = at + 1;
-            let value = text.get(behind..).unwrap_or_default();
-            if value.starts_with("//") || !is_telling(name) {
-                continue;
-            }
-            let end = ["\n", "\r", "\\n", "\\r"]
-                .iter()
-                .filter_map(|end| value.find(end))
-                .min()
-                .unwrap_or(value.len());
-            let value = value.get(..end).unwrap_or_default();
-            let skipped = if self.to_the_end { 0 } else { scheme(value) };
-            start = behind + end;
-            self.hide(word, behind + skipped..start);
-        }
-    }
-
-    /// The user's part of addresses wherever they stand in a line, in what is no word of a command too.
-    pub(super) fn addresses_in_line(&mut self, line: &Piece) {
-        self.addresses(line, "&;|()");
-    }
-
-    /// The user's part of addresses, `scheme://user:password@host`. Where a page is fetched, the user may be a token.
-    fn addresses(&mut self, word: &Piece, operators: &str) {
-        const ENDS: &str = "/?#\\ \t\n\r\"'`<>";
-        let text = word.text();
-        for (at, mark) in text.match_indices("://") {
-            let start = at + mark.len();
-            let rest = text.get(start..).unwrap_or_default();
-            let end = rest.find(|c| ENDS.contains(c) || operators.contains(c));
-            let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
-            let Some(length) = authority.rfind('@') else {
-                continue;
-            };
-            let user = authority.get(..length).unwrap_or_default();
-            let scheme = last_word(text.get(..at).unwrap_or_default(), |c| {
-                c.is_ascii_alphanumeric()
-            });
-            let colon = user.find(':').map(|colon| start + colon);
-            if scheme.starts_with("http") {
-                self.hide(word, start..colon.unwrap_or(start + length));
-            }
-            if let Some(colon) = colon {
-                self.hide(word, colon + 1..start + length);
-            }
-        }
-    }
-
-    /// `name=value` behind `?`, `&` or `;`, as in addresses and forms, in addresses behind `#` too. In a form a value may hold blanks and quotes.
-    fn parameters(&mut self, word: &Piece) {
-        let text = word.text();
-        let is_address = text.contains("://");
-        let mut done = 0;
-        for (at, _) in text.match_indices('=') {
-            let Some(before) = text.get(done..at) else {
-                continue;
-            };
-            let name = last_word(before, is_of_a_name);
-            let lead = before.get(..before.len() - name.len()).unwrap_or_default();
-            let leads = lead.ends_with(['?', '&', ';']) || is_address && lead.ends_with('#');
-            if !leads || !names_a_secret(name) {
-                continue;
-            }
-            let value = text.get(at + 1..).unwrap_or_default();
-            let is_of_a_form = lead.ends_with('&') && !is_address;
-            let ends = |c: char| c == '&' || !is_of_a_form && "# \t\n\"'".contains(c);
-            let end = value.find(ends).unwrap_or(value.len());
-            done = at + 1 + end;
-            self.hide(word, at + 1..done);
-        }
-    }
-
-    /// `"name": "value"`, as in JSON, also with single quotes and with quotes that are escaped. A value without quotes is a number or
-    /// the like; a list or an object is masked up to the end of the word.
-    fn members(&mut self, word: &Piece) {
-        let text = word.text();
-        let mut done = 0;
-        for (at, _) in text.match_indices(':') {
-            if at < done {
-                continue;
-            }
-            let before = text
-                .get(..at)
-                .unwrap_or_default()
-                .trim_end_matches([' ', '\t']);
-            let Some(before) = before.strip_suffix(['"', '\'']) else {
-                continue;
-            };
-            let name = last_word(before.trim_end_matches('\\'), is_of_a_name);
-            if !names_a_secret(name) {
-                continue;
-            }
-            let behind = text.get(at + 1..).unwrap_or_default();
-            let value = behind.trim_start_matches([' ', '\t', '\n', '\r']);
-            let bare = value.trim_start_matches('\\');
-            let start = text.len() - bare.len();
-            match bare.chars().next() {
-                Some(quote @ ('"' | '\'')) => {
-                    let inner = bare.get(1..).unwrap_or_default();
-                    let length = quoted_length(inner, quote, value.len() - bare.len());
-                    done = start + 1 + length;
-                    self.hide(word, start + 1..done);
-                }
-                Some('[' | '{') if !bare.starts_with(REDACTED) => {
-                    return self.hide_from(word, start);
-                }
-                _ => {
-                    // What is masked already looks like a list.
-                    let masked = bare.strip_prefix(REDACTED).map_or(0, |_| REDACTED.len());
-                    let rest = bare.get(masked..).unwrap_or_default();
-                    let length = rest.find([',', '}', ']', ' ', '\t', '\n', '\r']);
-                    let length = masked + length.unwrap_or(rest.len());
-                    if !NOTHING.contains(&bare.get(..length).unwrap_or_default()) {
-                        done = start + length;
-                        self.hide(word, start..done);
-                    }
-                }
-            }
-        }
-    }
 }
-
-/// What stands in the place of a value and tells nothing.
-const NOTHING: [&str; 3] = ["null", "true", "false"];
 
 /// Whether the next word is the value of a setting with a telling name: `aws configure set aws_secret_access_key …`.
 fn is_set(before: &str, word: &Piece) -> bool {
@@ -450,18 +307,6 @@ fn assigned_value(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of a string up to its closing quote, in front of which stand exactly so many backslashes.
-fn quoted_length(text: &str, quote: char, escapes: usize) -> usize {
-    let mut slashes = 0;
-    for (at, character) in text.char_indices() {
-        if character == quote && (slashes == escapes || escapes == 0 && slashes % 2 == 0) {
-            return at - slashes.min(escapes);
-        }
-        slashes = if character == '\\' { slashes + 1 } else { 0 };
-    }
-    text.len()
-}
-
 /// The letters behind the dash of an option, each with its place, and the first character that is none.
 fn letters(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut ended = false;
@@ -470,10 +315,4 @@ fn letters(text: &str) -> impl Iterator<Item = (usize, char)> {
         ended = !letter.is_ascii_alphanumeric();
         goes_on
     })
-}
-
-/// The characters of one kind at the end of a text.
-fn last_word(text: &str, is_of_it: impl Fn(char) -> bool) -> &str {
-    let rest = text.trim_end_matches(is_of_it);
-    text.get(rest.len()..).unwrap_or_default()
 }

@@ -151,7 +151,8 @@ fn announced(text: &str) -> Option<usize> {
         let value = behind.trim_start_matches([' ', '\t', '\n']);
         let blanks = behind.len() - value.len();
         if (is_option || is_set) && blanks > 0 && !value.is_empty() {
-            return Some(at + name + blanks);
+            // What is written between the blanks may be a value too, such as a dollar sign in quotes.
+            return Some(at + name + 1);
         }
         if value.starts_with(':') || behind.starts_with('=') {
             return Some(at + name + blanks + 1);
