@@ -160,6 +160,9 @@ pub(super) fn assignment(script: &Script<'_>, node: Node<'_>) -> Option<Phrase> 
     Some(Phrase::Assignment { name, values })
 }
 
+/// How many command lines that are several words are also read as those words.
+pub(super) const MAX_ASIDES: usize = 16;
+
 impl<'a> Reader<'a> {
     /// What is said on a line, and whether nothing of it was left unread.
     pub(super) fn heard(line: &'a str) -> (Vec<Phrase>, bool) {
@@ -211,7 +214,12 @@ impl<'a> Reader<'a> {
                 self.code.push(range(script, line));
             }
             [] | [_] => {}
-            _ => self.argument(script, words, 0..words.len(), None, within),
+            // One may be inside the other, and each is read twice.
+            _ if self.asides == 0 => self.doubts = true,
+            _ => {
+                self.asides -= 1;
+                self.argument(script, words, 0..words.len(), None, within);
+            }
         }
     }
 
