@@ -14,6 +14,7 @@
 mod names;
 mod rules;
 mod scan;
+mod texts;
 mod tools;
 
 use std::borrow::Cow;

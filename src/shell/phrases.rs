@@ -160,6 +160,9 @@ pub(super) fn assignment(script: &Script<'_>, node: Node<'_>) -> Option<Phrase> 
     Some(Phrase::Assignment { name, values })
 }
 
+/// How many command lines that are several words are also read as those words.
+pub(super) const MAX_ASIDES: usize = 16;
+
 impl<'a> Reader<'a> {
     /// What is said on a line, and whether nothing of it was left unread.
     pub(super) fn heard(line: &'a str) -> (Vec<Phrase>, bool) {
@@ -191,11 +194,43 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes note of words that are command lines.
-    pub(super) fn takes_apart(&mut self, script: &Script<'_>, words: &[Word]) {
-        if self.phrases.is_some() {
-            let ranges = words.iter().map(|word| range(script, word));
-            self.code.extend(ranges);
+    /// Takes note of words that are a command line together.
+    ///
+    /// A word that is one by itself is no longer a word of the command that hands it on. Several are words of both command lines,
+    /// and may have been meant to stay what they are, so what they say as such is heard too: `ssh host curl -H 'X-Token: a'`.
+    pub(super) fn takes_apart(
+        &mut self,
+        script: &Script<'_>,
+        words: &[Word],
+        input: Option<&Input>,
+        within: &Frame,
+    ) {
+        if self.phrases.is_none() {
+            return;
+        }
+        self.overhear_input(script, input, within);
+        match words {
+            [line] if line.value.text.contains([' ', '\t', '\n']) => {
+                self.code.push(range(script, line));
+            }
+            [] | [_] => {}
+            // One may be inside the other, and each is read twice.
+            _ if self.asides == 0 => self.doubts = true,
+            _ => {
+                self.asides -= 1;
+                self.argument(script, words, 0..words.len(), None, within);
+            }
+        }
+    }
+
+    /// The text on the standard input of a command, of which nobody knows whether it is code.
+    fn overhear_input(&mut self, script: &Script<'_>, input: Option<&Input>, within: &Frame) {
+        if let Some(input) = input {
+            // That it is no code is no doubt about the line, unless some shell reads what the line does not show.
+            let before = (std::mem::take(&mut self.doubts), self.left);
+            self.handed_on(script, input.code.clone(), within);
+            self.doubts_text |= self.doubts;
+            (self.doubts, self.left) = before;
         }
     }
 
@@ -212,13 +247,7 @@ impl<'a> Reader<'a> {
         if self.phrases.is_none() {
             return;
         }
-        if let Some(input) = input {
-            // That it is no code is no doubt about the line, unless some shell reads what the line does not show.
-            let before = (std::mem::take(&mut self.doubts), self.left);
-            self.handed_on(script, input.code.clone(), within);
-            self.doubts_text |= self.doubts;
-            (self.doubts, self.left) = before;
-        }
+        self.overhear_input(script, input, within);
         let known = |word: &Word| word.literal().map(program);
         let is_a_shell = |word: &Word| matches!(known(word), Some(Program::Shell(_)));
         if matches!(
@@ -232,7 +261,7 @@ impl<'a> Reader<'a> {
             };
             let line = words.iter().skip_while(|word| !option(word)).nth(1);
             if let Some(line) = line {
-                self.takes_apart(script, std::slice::from_ref(line));
+                self.takes_apart(script, std::slice::from_ref(line), None, within);
                 self.handed_on(script, line.value.clone(), within);
             }
         } else if let Some(before) = words.iter().skip(1).position(is_a_shell) {

@@ -90,6 +90,8 @@ pub(super) struct Reader<'a> {
     pub(super) phrases: Option<Vec<Phrase>>,
     /// Where words stand that are command lines and were taken apart as such.
     pub(super) code: Vec<Range<usize>>,
+    /// How many more of them are read as words too.
+    pub(super) asides: usize,
     /// Whether anything was left unread or was not understood, whatever floor else there is.
     pub(super) doubts: bool,
     /// The same of texts of here-documents that may be no code.
@@ -107,6 +109,7 @@ impl<'a> Reader<'a> {
             left: MAX_UNITS,
             phrases: None,
             code: Vec::new(),
+            asides: phrases::MAX_ASIDES,
             doubts: false,
             doubts_text: false,
             has_hungry_shell: false,
@@ -232,7 +235,7 @@ impl<'a> Reader<'a> {
             }
             Inner::Line(range) => {
                 let words = words.get(range).unwrap_or_default();
-                self.takes_apart(script, words);
+                self.takes_apart(script, words, input, &within);
                 let (code, is_literal) = joined(words);
                 let hidden = (!is_literal).then_some(Floor::Opaque);
                 let floor = self.handed_on(script, code, &within);

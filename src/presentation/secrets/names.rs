@@ -71,13 +71,16 @@ const JOINTS: [char; 8] = ['.', '[', ']', ':', '/', '@', '%', '+'];
 /// Whether a name on a command line tells that its value is a secret.
 pub(super) fn names_a_secret(name: &str) -> bool {
     name.split(JOINTS).any(|part| {
-        let mut words = part.trim_matches(['-', '_']).split(['-', '_']).rev();
+        let mut words = part.trim_matches(['-', '_']).rsplit(['-', '_']);
         let last = words.next().unwrap_or_default();
-        // `PWD` by itself is the working directory.
-        let alone = words.next().is_none() && last.eq_ignore_ascii_case("pwd");
-        let short = SHORT.iter().any(|word| last.eq_ignore_ascii_case(word)) && !alone;
+        let short = SHORT.iter().any(|word| last.eq_ignore_ascii_case(word));
         short || is_telling(part)
     })
+}
+
+/// Whether a variable of this name holds a secret. `PWD` is the working directory.
+pub(super) fn is_variable_for_a_secret(name: &str) -> bool {
+    name != "PWD" && names_a_secret(name)
 }
 
 /// Whether a character may stand in a name before a value.
@@ -220,15 +223,27 @@ mod tests {
             "TOKENS[0]",
             "auth.key",
             "/p:Password",
+            "pwd",
+            "Pwd",
+            "PWD",
         ] {
             assert!(names_a_secret(name), "{name}");
         }
         for name in [
-            "PWD", "OLDPWD", "BYPASS", "passed", "PATH", "compass", "monkey", "",
+            "OLDPWD", "BYPASS", "passed", "PATH", "compass", "monkey", "",
         ] {
             assert!(!names_a_secret(name), "{name}");
         }
-        for name in ["password", "token", "api-key", "db_pass", "passphrase"] {
+        assert!(!is_variable_for_a_secret("PWD"));
+        assert!(is_variable_for_a_secret("pwd"));
+        for name in [
+            "password",
+            "token",
+            "api-key",
+            "db_pass",
+            "passphrase",
+            "pwd",
+        ] {
             assert!(is_option_for_a_secret(name), "{name}");
         }
         for name in [

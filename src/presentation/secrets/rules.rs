@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::names::{
-    is_of_a_name, is_option_for_a_secret, is_telling_header, names_a_secret, scheme,
+    is_of_a_name, is_option_for_a_secret, is_variable_for_a_secret, names_a_secret,
 };
 use super::tools::{Shape, TOOLS, Tool};
 use crate::shell::Piece;
@@ -13,7 +13,7 @@ use crate::shell::Piece;
 pub(super) struct Spots {
     ranges: Vec<Range<usize>>,
     /// Whether a value is taken to go on to the end of its word.
-    to_the_end: bool,
+    pub(super) to_the_end: bool,
 }
 
 /// What the word in front says about a word.
@@ -81,13 +81,13 @@ impl Spots {
         self.ranges.extend(last);
     }
 
-    fn hide_from(&mut self, piece: &Piece, start: usize) {
+    pub(super) fn hide_from(&mut self, piece: &Piece, start: usize) {
         self.hide(piece, start..piece.text().len());
     }
 
     /// An assignment to a variable.
     pub(super) fn assignment(&mut self, name: &str, values: &[Piece]) {
-        let telling = names_a_secret(name);
+        let telling = is_variable_for_a_secret(name);
         for value in values {
             if telling {
                 self.hide_from(value, 0);
@@ -110,6 +110,9 @@ impl Spots {
         let mut expected = Expected::Nothing;
         for word in words {
             expected = self.word(word, expected, &tools);
+            if is_set(before, word) {
+                expected = Expected::Secret(Shape::Whole);
+            }
             // Other programs may run it, such as those that enter a container; the value of an option it is not.
             if !before.starts_with('-') || before == "--" {
                 let called = TOOLS.iter().filter(|tool| tool.is_called(word.text()));
@@ -125,8 +128,13 @@ impl Spots {
     /// Words, among which these programs may be named.
     pub(super) fn words(&mut self, words: &[Piece], tools: &[&Tool]) {
         let mut expected = Expected::Nothing;
+        let mut before = "";
         for word in words {
             expected = self.word(word, expected, tools);
+            if is_set(before, word) {
+                expected = Expected::Secret(Shape::Whole);
+            }
+            before = word.text();
         }
     }
 
@@ -146,14 +154,6 @@ impl Spots {
             self.headers(word, 0, names_a_secret);
         }
         Expected::Nothing
-    }
-
-    /// What may stand anywhere in a word.
-    fn within(&mut self, word: &Piece) {
-        self.headers(word, 0, is_telling_header);
-        self.addresses(word, "");
-        self.parameters(word);
-        self.members(word);
     }
 
     /// An option: masks what is attached to it, and says what follows.
@@ -178,7 +178,15 @@ impl Spots {
             };
             self.headers(word, at, names_a_secret);
         }
-        if value.is_none() && is_option_for_a_secret(name) {
+        // Some take `--name:value`. With a blank it is a header.
+        let attached = name.split_once(':').filter(|(name, value)| {
+            names_a_secret(name) && !value.is_empty() && !value.starts_with(' ')
+        });
+        if let Some((name, _)) = attached {
+            if is_option_for_a_secret(name) {
+                self.hide_from(word, dashes + name.len() + 1);
+            }
+        } else if value.is_none() && is_option_for_a_secret(name) {
             return Expected::Secret(Shape::Whole);
         }
         if dashes == 1 {
@@ -190,31 +198,43 @@ impl Spots {
 
     /// A word of letters that are options.
     fn letters(&mut self, word: &Piece, tools: &[&Tool]) -> Expected {
-        let text = word.text();
-        for (at, letter) in text.char_indices().skip(1) {
-            let behind = at + letter.len_utf8();
-            let is_last = behind == text.len();
+        let mut next = Expected::Nothing;
+        for (at, letter) in letters(word.text()) {
             if letter == 'H' {
-                if is_last {
-                    return Expected::Header;
+                let behind = at + letter.len_utf8();
+                if behind == word.text().len() {
+                    next = Expected::Header;
                 }
                 self.headers(word, behind, names_a_secret);
             }
-            for tool in tools {
-                let Some(shape) = tool.shape(letter).filter(|_| tool.clusters || at == 1) else {
-                    continue;
-                };
-                if is_last && !tool.attached {
-                    return Expected::Secret(shape);
+        }
+        for tool in tools {
+            if let Some(shape) = self.letters_of(word, tool) {
+                next = Expected::Secret(shape);
+            }
+        }
+        next
+    }
+
+    /// The same of one program, up to the first letter that takes a value; gives the shape of the next word.
+    fn letters_of(&mut self, word: &Piece, tool: &Tool) -> Option<Shape> {
+        let text = word.text();
+        let count = if tool.clusters { text.len() } else { 1 };
+        for (at, letter) in letters(text).take(count) {
+            let behind = at + letter.len_utf8();
+            if let Some(shape) = tool.shape(letter) {
+                if behind == text.len() && !tool.attached {
+                    return Some(shape);
                 }
                 let equals = usize::from(text.get(behind..).is_some_and(|v| v.starts_with('=')));
                 self.shaped(word, behind + equals, shape);
+                return None;
             }
-            if !letter.is_ascii_alphanumeric() {
-                break;
+            if tool.valued.contains(letter) {
+                return None;
             }
         }
-        Expected::Nothing
+        None
     }
 
     /// The secret in the value of an option, which begins at `start`.
@@ -236,11 +256,12 @@ impl Spots {
     fn assigned(&mut self, word: &Piece) {
         let text = word.text();
         let mut start = 0;
-        for part in text.split([' ', '\t', '\n', ';']) {
+        let mut separator = None;
+        for part in text.split([' ', '\t', '\n', ';', ',']) {
             if let Some(value) = assigned_value(part) {
-                if start == 0 {
+                if matches!(separator, None | Some(',')) {
                     // All of the word is the value, with its blanks.
-                    return self.hide_from(word, value);
+                    return self.hide_from(word, start + value);
                 }
                 let at = start + value;
                 let rest = text.get(at..).unwrap_or_default();
@@ -252,105 +273,14 @@ impl Spots {
                 );
             }
             start += part.len() + 1;
+            separator = text.get(start - 1..).and_then(|rest| rest.chars().next());
         }
     }
+}
 
-    /// Headers `Name: value` from `start` on, of which the name satisfies `is_telling`.
-    fn headers(&mut self, word: &Piece, start: usize, is_telling: fn(&str) -> bool) {
-        let text = word.text();
-        let mut start = start;
-        for (at, _) in text.match_indices(':') {
-            let Some(before) = text.get(start..at) else {
-                continue;
-            };
-            let name = last_word(before, |c| c.is_ascii_alphanumeric() || "-_".contains(c));
-            let behind = at + 1;
-            let value = text.get(behind..).unwrap_or_default();
-            if value.starts_with("//") || !is_telling(name) {
-                continue;
-            }
-            let end = ["\n", "\r", "\\n", "\\r"]
-                .iter()
-                .filter_map(|end| value.find(end))
-                .min()
-                .unwrap_or(value.len());
-            let value = value.get(..end).unwrap_or_default();
-            let skipped = if self.to_the_end { 0 } else { scheme(value) };
-            start = behind + end;
-            self.hide(word, behind + skipped..start);
-        }
-    }
-
-    /// The user's part of addresses wherever they stand in a line, in what is no word of a command too.
-    pub(super) fn addresses_in_line(&mut self, line: &Piece) {
-        self.addresses(line, "&;|()");
-    }
-
-    /// The user's part of addresses, `scheme://user:password@host`. Where a page is fetched, the user may be a token.
-    fn addresses(&mut self, word: &Piece, operators: &str) {
-        const ENDS: &str = "/?#\\ \t\n\r\"'`<>";
-        let text = word.text();
-        for (at, mark) in text.match_indices("://") {
-            let start = at + mark.len();
-            let rest = text.get(start..).unwrap_or_default();
-            let end = rest.find(|c| ENDS.contains(c) || operators.contains(c));
-            let authority = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
-            let Some(length) = authority.rfind('@') else {
-                continue;
-            };
-            let user = authority.get(..length).unwrap_or_default();
-            let scheme = last_word(text.get(..at).unwrap_or_default(), |c| {
-                c.is_ascii_alphanumeric()
-            });
-            let colon = user.find(':').map(|colon| start + colon);
-            if scheme.starts_with("http") {
-                self.hide(word, start..colon.unwrap_or(start + length));
-            }
-            if let Some(colon) = colon {
-                self.hide(word, colon + 1..start + length);
-            }
-        }
-    }
-
-    /// `name=value` behind `?`, `&` or `;`, as in addresses and forms.
-    fn parameters(&mut self, word: &Piece) {
-        let text = word.text();
-        let mut done = 0;
-        for (at, _) in text.match_indices('=') {
-            let Some(before) = text.get(done..at) else {
-                continue;
-            };
-            let name = last_word(before, is_of_a_name);
-            let lead = before.get(..before.len() - name.len()).unwrap_or_default();
-            if !lead.ends_with(['?', '&', ';']) || !names_a_secret(name) {
-                continue;
-            }
-            let value = text.get(at + 1..).unwrap_or_default();
-            let end = value
-                .find(['&', '#', ' ', '\t', '\n', '"', '\''])
-                .unwrap_or(value.len());
-            done = at + 1 + end;
-            self.hide(word, at + 1..done);
-        }
-    }
-
-    /// `"name": "value"`, as in JSON.
-    fn members(&mut self, word: &Piece) {
-        let text = word.text();
-        for (at, _) in text.match_indices(':') {
-            let before = text.get(..at).unwrap_or_default();
-            let Some(before) = before.trim_end_matches([' ', '\t']).strip_suffix('"') else {
-                continue;
-            };
-            let name = last_word(before, is_of_a_name);
-            let behind = text.get(at + 1..).unwrap_or_default();
-            let value = behind.trim_start_matches([' ', '\t']);
-            let start = text.len() - value.len() + 1;
-            if let Some(value) = value.strip_prefix('"').filter(|_| names_a_secret(name)) {
-                self.hide(word, start..start + quoted_length(value));
-            }
-        }
-    }
+/// Whether the next word is the value of a setting with a telling name: `aws configure set aws_secret_access_key …`.
+fn is_set(before: &str, word: &Piece) -> bool {
+    before == "set" && is_option_for_a_secret(word.text())
 }
 
 /// Where in a text that begins with an assignment to a telling name the value begins.
@@ -364,7 +294,7 @@ fn assigned_value(text: &str) -> Option<usize> {
         let bare = name.trim_start_matches('-');
         let is_telling = match name.len() - bare.len() {
             _ if start > 0 => names_a_secret(bare),
-            0 => names_a_secret(bare),
+            0 => is_variable_for_a_secret(bare),
             // The letter of an option may stand right before a name.
             1 => is_option_for_a_secret(bare) || bare.get(1..).is_some_and(is_option_for_a_secret),
             _ => is_option_for_a_secret(bare),
@@ -377,19 +307,12 @@ fn assigned_value(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of a string up to its closing quote.
-fn quoted_length(text: &str) -> usize {
-    let mut escaped = false;
-    text.find(|character| {
-        let closes = character == '"' && !escaped;
-        escaped = character == '\\' && !escaped;
-        closes
+/// The letters behind the dash of an option, each with its place, and the first character that is none.
+fn letters(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut ended = false;
+    text.char_indices().skip(1).take_while(move |(_, letter)| {
+        let goes_on = !ended;
+        ended = !letter.is_ascii_alphanumeric();
+        goes_on
     })
-    .unwrap_or(text.len())
-}
-
-/// The characters of one kind at the end of a text.
-fn last_word(text: &str, is_of_it: impl Fn(char) -> bool) -> &str {
-    let rest = text.trim_end_matches(is_of_it);
-    text.get(rest.len()..).unwrap_or_default()
 }

@@ -138,6 +138,8 @@ fn announced(text: &str) -> Option<usize> {
         let is_option = before
             .trim_end_matches(|character| is_of_a_name(character) && character != '-')
             .ends_with('-');
+        let front = before.trim_end_matches(is_of_a_name);
+        let is_set = front.trim_end_matches([' ', '\t', '\n']).ends_with("set");
         let rest = text.get(at..).unwrap_or_default();
         let name = rest.len() - rest.trim_start_matches(is_of_a_name).len();
         // A colon may be a part of a name.
@@ -148,8 +150,9 @@ fn announced(text: &str) -> Option<usize> {
         let behind = rest.get(name..).unwrap_or_default();
         let value = behind.trim_start_matches([' ', '\t', '\n']);
         let blanks = behind.len() - value.len();
-        if is_option && blanks > 0 && !value.is_empty() {
-            return Some(at + name + blanks);
+        if (is_option || is_set) && blanks > 0 && !value.is_empty() {
+            // What is written between the blanks may be a value too, such as a dollar sign in quotes.
+            return Some(at + name + 1);
         }
         if value.starts_with(':') || behind.starts_with('=') {
             return Some(at + name + blanks + 1);

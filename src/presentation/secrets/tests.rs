@@ -71,7 +71,7 @@ impl Style {
 }
 
 /// Lines around a secret: `NAME` is a telling name, `VALUE` the value, `{…}` is written in the style.
-const LINES: [&str; 30] = [
+const LINES: [&str; 35] = [
     "NAME={VALUE} make",
     "NAME={VALUE}",
     "a && NAME+={VALUE} b | c",
@@ -101,6 +101,11 @@ const LINES: [&str; 30] = [
     "wget --header {Cookie: a=VALUE} x",
     "http POST x {NAME:VALUE}",
     "sshpass -p {VALUE} ssh host",
+    "mysql {-NpVALUE} db",
+    "zip -rP {VALUE} a.zip f",
+    "helm upgrade x --set {a=b,NAME=VALUE}",
+    "aws configure set NAME {VALUE}",
+    "tool {--NAME:VALUE}",
     "for x in 1 2; do (if y; then echo \"$(NAME={VALUE} z)\"; fi); done",
 ];
 
@@ -132,13 +137,16 @@ const SHELLS: [&str; 10] = [
 ];
 
 /// The same, where the inner line stands as it is.
-const AROUND: [&str; 6] = [
+const AROUND: [&str; 9] = [
     "x=\"$({})\"",
     "if a; then {}; fi",
     "bash <<'E'\n{}\nE\n",
     "cat << 'E' | sh -s\n{}\nE",
     "f() { {}; }; f",
     "diff <({}) b",
+    "ssh host {}",
+    "sudo ssh -p 22 host -- {}",
+    "eval {}",
 ];
 
 /// Ways to make a line one that cannot be taken apart.

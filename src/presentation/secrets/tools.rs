@@ -25,6 +25,9 @@ pub(super) struct Tool {
     pub(super) attached: bool,
     /// Whether several letters may stand in one word.
     pub(super) clusters: bool,
+    /// Other letters that take a value, behind which no more letters stand in a word. Programs that share an entry may differ;
+    /// what is a letter by itself to one of them is not among these.
+    pub(super) valued: &'static str,
     /// The word that must stand among the arguments, where the letter means something else otherwise.
     pub(super) only_with: Option<&'static str>,
 }
@@ -35,6 +38,7 @@ const PLAIN: Tool = Tool {
     long: &[],
     attached: false,
     clusters: false,
+    valued: "",
     only_with: None,
 };
 
@@ -55,6 +59,7 @@ pub(super) const TOOLS: &[Tool] = &[
             ("oauth2-bearer", Shape::Whole),
         ],
         clusters: true,
+        valued: "AcCdDeFhHKmoPQrtTwxXyYz",
         ..PLAIN
     },
     Tool {
@@ -77,6 +82,8 @@ pub(super) const TOOLS: &[Tool] = &[
         ],
         letters: &[('p', Shape::Whole)],
         attached: true,
+        clusters: true,
+        valued: "DehPSu",
         ..PLAIN
     },
     Tool {
@@ -86,8 +93,14 @@ pub(super) const TOOLS: &[Tool] = &[
         ..PLAIN
     },
     Tool {
+        names: &["sshpass"],
+        letters: &[('p', Shape::Whole)],
+        clusters: true,
+        valued: "fdP",
+        ..PLAIN
+    },
+    Tool {
         names: &[
-            "sshpass",
             "mongo",
             "mongosh",
             "mongodump",
@@ -120,23 +133,70 @@ pub(super) const TOOLS: &[Tool] = &[
             "ldappasswd",
         ],
         letters: &[('w', Shape::Whole)],
+        clusters: true,
+        valued: "DHhpbslzTfFoOURXYPdeEy",
         ..PLAIN
     },
     Tool {
         names: &["smbclient", "rpcclient"],
         letters: &[('U', Shape::Behind('%'))],
+        clusters: true,
+        valued: "RmdslnOILpTDcbtMiAW",
         long: &[("user", Shape::Behind('%'))],
         ..PLAIN
     },
     Tool {
-        names: &["zip", "unzip", "sqlcmd", "bcp", "ipmitool"],
+        names: &["zip"],
+        letters: &[('P', Shape::Whole)],
+        clusters: true,
+        valued: "binOstx",
+        ..PLAIN
+    },
+    Tool {
+        names: &["unzip"],
+        letters: &[('P', Shape::Whole)],
+        clusters: true,
+        valued: "dxIO",
+        ..PLAIN
+    },
+    Tool {
+        names: &["ipmitool"],
+        letters: &[('P', Shape::Whole)],
+        clusters: true,
+        valued: "IHpUfSdeCkyKLAtTmzlobBNROD",
+        ..PLAIN
+    },
+    Tool {
+        names: &["sqlcmd", "bcp"],
         letters: &[('P', Shape::Whole)],
         ..PLAIN
     },
     Tool {
         names: &["lftp"],
         letters: &[('u', Shape::Behind(','))],
+        clusters: true,
+        valued: "epfcs",
         long: &[("user", Shape::Behind(','))],
+        ..PLAIN
+    },
+    Tool {
+        names: &["ssh-keygen"],
+        letters: &[('N', Shape::Whole), ('P', Shape::Whole)],
+        clusters: true,
+        valued: "CDEFIMORVYZabfmnrstwz",
+        ..PLAIN
+    },
+    Tool {
+        names: &["keytool", "jarsigner"],
+        long: &[
+            ("storepass", Shape::Whole),
+            ("keypass", Shape::Whole),
+            ("srcstorepass", Shape::Whole),
+            ("srckeypass", Shape::Whole),
+            ("deststorepass", Shape::Whole),
+            ("destkeypass", Shape::Whole),
+            ("new", Shape::Whole),
+        ],
         ..PLAIN
     },
     Tool {
