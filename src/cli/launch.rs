@@ -35,7 +35,7 @@ pub(super) struct Args {
 
 /// The key that a session is served with at this moment, as its heartbeat says. Whoever can write the spool can write a heartbeat,
 /// so what is believed here is that nobody does so before the first child is started; afterwards the key is fixed.
-pub(super) fn served_key(spool: &Spool, session: &SessionId) -> Option<ServingKey> {
+fn served_key(spool: &Spool, session: &SessionId) -> Option<ServingKey> {
     let mut probe = LivenessProbe::new(spool.clone(), session.clone());
     if probe.look(clock::now()).liveness != Liveness::Alive {
         return None;

@@ -112,19 +112,9 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         &ancestors,
         loaded.config.require_seal.is_on(),
     )?;
-    let settings_of_parent = |target: &SessionId, trust| ask::Settings {
-        trust,
-        target: target.clone(),
-        session_id: session.as_str().to_owned(),
-        agent_name: agent.clone(),
-        generation,
-    };
-    let parent = parent(env, &session, &pins).map(|(target, trust)| {
-        let settings = settings_of_parent(&target, trust);
-        Parent {
-            session: target,
-            requester: Requester::new(&spool, settings, watch.clone(), Arc::clone(&log)),
-        }
+    let parent = asking(env, &session, &agent, generation, &pins).map(|settings| Parent {
+        session: settings.target.clone(),
+        requester: Requester::new(&spool, settings, watch.clone(), Arc::clone(&log)),
     });
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
@@ -162,12 +152,24 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     })
 }
 
-/// The session that this one asks in turn, and whose answers count: only where a variable names one, and one that can be believed.
-fn parent(env: &Env, session: &SessionId, pins: &Pins<'_>) -> Option<(SessionId, Trust)> {
+/// How this session asks in turn: only where a variable names a parent, and one that can be believed.
+fn asking(
+    env: &Env,
+    session: &SessionId,
+    agent: &str,
+    generation: Generation,
+    pins: &Pins<'_>,
+) -> Option<ask::Settings> {
     let named = role::parent_of_served(env, session.as_str()).ok()?.session;
     let target = pins.nearest_known(&named, session.as_str());
     let trust = pins.trust(&target);
-    may_be_asked(&trust, &target).then_some((target, trust))
+    may_be_asked(&trust, &target).then(|| ask::Settings {
+        target,
+        session_id: session.as_str().to_owned(),
+        agent_name: agent.to_owned(),
+        generation,
+        trust,
+    })
 }
 
 /// Whether a parent can be asked at all; says what its answers are worth where that is less than it could be.

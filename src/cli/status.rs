@@ -91,10 +91,14 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
                 visible(target.session.as_str()),
                 target.reason
             ))?;
-            out.line(&format!(
-                "seals    {}",
-                believed(&pins.trust(&target.session))
-            ))?;
+            let known = pins.nearest_known(&target.session, &own.id);
+            if known != target.session {
+                out.line(&format!(
+                    "         in its place {}, the nearest session above whose key is known",
+                    visible(known.as_str())
+                ))?;
+            }
+            out.line(&format!("seals    {}", believed(&pins.trust(&known))))?;
         }
         Err(nobody) => out.line(&format!(
             "asks     nobody: {}",

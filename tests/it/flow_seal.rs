@@ -278,6 +278,18 @@ fn launch_tells_each_session_above_by_its_own_key() {
     ended.approved();
     assert_eq!(ended.json["responderSessionId"], "main");
     assert_eq!(ended.json["sealed"], true);
+    let mut status = spool.relay();
+    status
+        .arg("status")
+        .env("ASKRELAY_SESSION", "B")
+        .env("ASKRELAY_PARENT_SESSION", "A")
+        .env("ASKRELAY_LINEAGE", &lineage);
+    let (_, stdout, _) = run(&mut status);
+    assert!(stdout.contains("in its place main"), "{stdout}");
+    assert!(
+        stdout.contains(&format!("only answers sealed by {main_key} count")),
+        "{stdout}"
+    );
     // Whoever serves `A` from now on was not there when `B` was started, and is not asked.
     let _late = spool.serve_headless("A", &policy);
     let ended = ask().run();
