@@ -156,6 +156,17 @@ const CONTENTS: [Content; 11] = [
 ];
 
 impl Content {
+    /// What is granted with it.
+    fn grants(self) -> Option<&'static str> {
+        match self {
+            Self::Asks(command) => Some(command),
+            Self::WithoutFacts | Self::Replaced => Some("ls"),
+            Self::Torn | Self::NoRequest | Self::Misaddressed | Self::OwnAsk | Self::Misnamed => {
+                None
+            }
+        }
+    }
+
     fn bytes(self, id: &str, nonce: u64, held: bool) -> Vec<u8> {
         let (mut name, mut target, mut requester) =
             (id.to_owned(), "P", format!("child-{}", &id[..1]));
@@ -596,8 +607,8 @@ impl Model {
     /// The person answers what is in front of them.
     fn choose(&mut self, id: RequestId, digest: Digest, choice: Choice) {
         let file = self.files.get(id.as_str());
-        let command = file.filter(|file| Digest::of(&file.bytes) == digest);
-        if let Some(Content::Asks(command)) = command.map(|file| file.content)
+        let asked = file.filter(|file| Digest::of(&file.bytes) == digest);
+        if let Some(command) = asked.and_then(|file| file.content.grants())
             && choice == grant_for_session()
         {
             self.to_grant.insert((id.clone(), digest), command);
