@@ -300,6 +300,7 @@ impl Model {
             parent: parent.map(|parent| SessionId::parse(parent).unwrap()),
             forwarding_timeout: Duration::from_mins(10),
             request_max_age: MAX_AGE,
+            limits: policy::Limits::default(),
             inbox,
             annotates,
         };
