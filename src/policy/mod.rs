@@ -27,6 +27,7 @@ mod read;
 mod rules;
 mod session_rules;
 
+pub use crate::wire::Lifetime;
 pub use config::{
     CONFIG_KEYS, Config, ConfigError, ConfigProblem, DEFAULT_SESSION, Family, Inbox, Limits,
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,

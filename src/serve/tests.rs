@@ -22,8 +22,8 @@ use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, RequestId, SessionId,
-    UserSurface,
+    Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, Lifetime, RequestId,
+    SessionId, UserSurface,
 };
 
 /// The limits of the modelled inbox.
@@ -70,6 +70,7 @@ fn grant_for_session() -> Choice {
     Choice::Session {
         scope: GrantScope::ServingSession,
         width: GrantWidth::Proven,
+        lifetime: Lifetime::SessionEnd,
     }
 }
 
@@ -203,6 +204,7 @@ fn choice() -> impl Strategy<Value = Choice> {
         Choice::Session {
             scope: GrantScope::Requester,
             width: GrantWidth::Proven,
+            lifetime: Lifetime::SessionEnd,
         },
     ])
 }
@@ -1361,6 +1363,7 @@ fn a_question_and_its_end_are_told_and_what_a_rule_decides_is_not() {
     model.op(Op::Choose(Choice::Session {
         scope: GrantScope::ServingSession,
         width: GrantWidth::Proven,
+        lifetime: Lifetime::SessionEnd,
     }));
     model.settle();
     // The scope is the one that was chosen.
