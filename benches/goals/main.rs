@@ -76,7 +76,7 @@ fn main() {
     println!("{}", place.describe());
     Line::head();
     for (row, measure) in ROWS {
-        if only.as_deref().is_none_or(|only| only == row) {
+        if only.as_deref().is_none_or(|only| only == *row) {
             measure(&place);
         }
     }

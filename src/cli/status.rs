@@ -17,7 +17,7 @@ use crate::clock;
 use crate::presentation::text::visible;
 use crate::process::Life;
 use crate::spool::{Events, HeartbeatView, LockState, Missing, SessionView, Spool, SpoolError};
-use crate::wire::SessionId;
+use crate::wire::{HeartbeatRelay, SessionId};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -189,6 +189,13 @@ fn table(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
                     visible(failure)
                 ))?;
             }
+            if let Some(failure) = config_failure(view) {
+                out.line(&format!(
+                    "the configuration of {} is not in force as it is: {}",
+                    visible(&view.name),
+                    visible(failure)
+                ))?;
+            }
         }
     }
     Ok(())
@@ -196,8 +203,17 @@ fn table(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
 
 /// Why the log of a session cannot be written, as its server says.
 fn log_failure(view: &SessionView) -> Option<&str> {
+    relay(view)?.log_failure.as_deref()
+}
+
+/// Why the files of its configuration are not in force as they are, as its server says.
+fn config_failure(view: &SessionView) -> Option<&str> {
+    relay(view)?.config_failure.as_deref()
+}
+
+fn relay(view: &SessionView) -> Option<&HeartbeatRelay> {
     match &view.heartbeat {
-        HeartbeatView::Record(record, ..) => record.relay.as_ref()?.log_failure.as_deref(),
+        HeartbeatView::Record(record, ..) => record.relay.as_ref(),
         HeartbeatView::Absent | HeartbeatView::Bad(_) => None,
     }
 }
@@ -327,6 +343,7 @@ fn session_json(view: &SessionView) -> Value {
             "publicKey": record.relay.as_ref().and_then(|relay| relay.public_key.as_deref()),
             "queued": record.relay.as_ref().and_then(|relay| relay.queued),
             "logFailure": log_failure(view),
+            "configFailure": config_failure(view),
         }),
     };
     json!({
