@@ -88,6 +88,7 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
         home: env.home().map(|home| home.to_string_lossy().into_owned()),
         forwarding_timeout: config.forwarding_timeout,
         request_max_age: config.request_max_age,
+        limits: config.limits,
         require_audit: false,
         notices: None,
         broadcasts: tokio::sync::broadcast::Sender::new(1),

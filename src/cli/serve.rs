@@ -334,6 +334,7 @@ fn settings(
         home,
         forwarding_timeout: loaded.config.forwarding_timeout,
         request_max_age: loaded.config.request_max_age,
+        limits: loaded.config.limits,
         require_audit: loaded.config.require_audit.is_on(),
         notices: Some(Notices::new(output::warn)),
         broadcasts: Broadcasts::new(BROADCASTS_AHEAD),

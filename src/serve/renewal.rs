@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::annotate::AnnotatorChain;
-use crate::policy::Policy;
+use crate::policy::{Limits, Policy};
 use crate::wire::Digest;
 
 /// A configuration that was read again.
@@ -29,6 +29,8 @@ pub struct Renewal {
     pub forwarding_timeout: Duration,
     /// When a request expires that does not say how long it waits.
     pub request_max_age: Duration,
+    /// How much of what policy leaves open is taken in.
+    pub limits: Limits,
 }
 
 /// Why the files of a configuration are not in force as they are.

@@ -97,6 +97,8 @@ pub struct Settings {
     pub forwarding_timeout: Duration,
     /// When a request expires that does not say how long it waits.
     pub request_max_age: Duration,
+    /// How much of what policy leaves open is taken in.
+    pub limits: policy::Limits,
     /// Whether a decision counts only once it is in the review log.
     pub require_audit: bool,
     /// Where it is told what does not work, where no person is asked who could be told.
@@ -225,6 +227,7 @@ impl Server {
                 .map(|parent| parent.session.clone()),
             forwarding_timeout: settings.forwarding_timeout,
             request_max_age: settings.request_max_age,
+            limits: settings.limits,
             inbox: match settings.mode {
                 Mode::Inbox(limits) => Some(limits),
                 Mode::Dialog | Mode::Select | Mode::Headless => None,

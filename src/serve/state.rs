@@ -17,6 +17,7 @@ mod given;
 mod inbox;
 mod intake;
 mod leave;
+mod limits;
 mod people;
 mod settle;
 
@@ -72,6 +73,8 @@ pub struct Setup {
     pub forwarding_timeout: Duration,
     /// When a request expires where its requester did not say how long it waits.
     pub request_max_age: Duration,
+    /// How much of what policy leaves open is taken in.
+    pub limits: policy::Limits,
     /// The limits of the inbox, where asks wait in one until the person opens them; `None` where they are put before the person.
     pub inbox: Option<policy::Inbox>,
     /// Whether there are annotators.
@@ -105,6 +108,7 @@ pub struct State {
     /// What a person decided before a crash about requests that may still lie there.
     recalled: HashMap<RequestId, Recalled>,
     given: given::Given,
+    load: limits::Load,
     files: FileClock,
     shutting_down: bool,
     life_every: Duration,
@@ -199,6 +203,7 @@ impl State {
             given_up: HashSet::new(),
             recalled: HashMap::new(),
             given: given::Given::default(),
+            load: limits::Load::default(),
             files: FileClock::default(),
             shutting_down: false,
             life_every: LIFE_EVERY_WITHOUT_EVENTS,

@@ -23,8 +23,8 @@ use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, RequestId, SessionId,
-    UserSurface,
+    Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, Lifetime, RequestId,
+    SessionId, UserSurface,
 };
 
 /// The limits of the modelled inbox.
@@ -92,6 +92,7 @@ impl Rules {
             annotators: AnnotatorChain::default(),
             forwarding_timeout: Duration::from_mins(10),
             request_max_age: MAX_AGE,
+            limits: policy::Limits::default(),
         })
     }
 }
@@ -117,6 +118,7 @@ fn grant_for_session() -> Choice {
     Choice::Session {
         scope: GrantScope::ServingSession,
         width: GrantWidth::Proven,
+        lifetime: Lifetime::SessionEnd,
     }
 }
 
@@ -263,6 +265,7 @@ fn choice() -> impl Strategy<Value = Choice> {
         Choice::Session {
             scope: GrantScope::Requester,
             width: GrantWidth::Proven,
+            lifetime: Lifetime::SessionEnd,
         },
     ])
 }
@@ -363,6 +366,7 @@ impl Model {
             parent: parent.map(|parent| SessionId::parse(parent).unwrap()),
             forwarding_timeout: Duration::from_mins(10),
             request_max_age: MAX_AGE,
+            limits: policy::Limits::default(),
             inbox,
             annotates,
         };
@@ -1439,6 +1443,7 @@ fn a_question_and_its_end_are_told_and_what_a_rule_decides_is_not() {
     model.op(Op::Choose(Choice::Session {
         scope: GrantScope::ServingSession,
         width: GrantWidth::Proven,
+        lifetime: Lifetime::SessionEnd,
     }));
     model.settle();
     // The scope is the one that was chosen.

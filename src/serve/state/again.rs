@@ -125,6 +125,7 @@ impl State {
         self.config_trouble = renewal.trouble;
         self.setup.forwarding_timeout = renewal.forwarding_timeout;
         self.setup.request_max_age = renewal.request_max_age;
+        self.setup.limits = renewal.limits;
         self.setup.annotates = !renewal.annotators.is_empty();
         self.judge_again(Again::Renewed, effects);
     }

@@ -326,6 +326,9 @@ impl State {
                     effects.push(Effect::Log(
                         prompted.with_known("floor", judgement.asked_because),
                     ));
+                    if let Some(reason) = self.beyond_limits(now, &request) {
+                        return self.unavailable(&request, &reason, effects);
+                    }
                 }
                 self.escalate(now, &id, request, effects);
             }
