@@ -134,6 +134,8 @@ pub struct Config {
     pub persist_grants: Switch,
     /// What the operator should know about the file.
     pub notices: Vec<Notice>,
+    /// The keys that stand in the file, and where.
+    pub stated: BTreeMap<&'static str, Position>,
 }
 
 impl Config {
@@ -192,6 +194,7 @@ impl Default for Config {
             limits: Limits::default(),
             persist_grants: Switch::Off,
             notices: Vec::new(),
+            stated: BTreeMap::new(),
         }
     }
 }
@@ -297,6 +300,8 @@ pub struct Notice {
     pub position: Position,
     /// What, as a sentence without its full stop.
     pub text: String,
+    /// The link of a chain that the notice says has no program: another layer may have one.
+    pub without_program: Option<(&'static str, String)>,
 }
 
 impl std::fmt::Display for Notice {

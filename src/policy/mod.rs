@@ -20,6 +20,8 @@ mod front_matter;
 mod infrastructure;
 mod json;
 mod judge;
+mod keys;
+mod layers;
 mod nearest;
 mod pattern;
 mod permission;
@@ -37,6 +39,8 @@ pub use dialog_keys::DialogKeys;
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
+pub use keys::{Counts, KEYS, Key, ProjectMay};
+pub use layers::{AgentSource, Layered, Source, Sources, Stated, Withheld};
 pub use pattern::Pattern;
 pub use permission::{MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceRules};
 pub use rules::{

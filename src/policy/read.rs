@@ -37,6 +37,20 @@ const LEAST_LOG_BYTES: u64 = 4096;
 impl Config {
     /// Reads the configuration `bytes` of the file that the caller calls `label`.
     pub fn read(bytes: &[u8], label: &str) -> Result<Self, ConfigError> {
+        let (config, errors) = Self::take_apart(bytes, label)?;
+        errors.into_iter().next().map_or(Ok(config), Err)
+    }
+
+    /// Everything that is wrong with a configuration, in the order of the file. After a fault in the JSON itself nothing more can
+    /// be told; after one in a value, what stands beside it is looked at all the same.
+    pub fn check(bytes: &[u8], label: &str) -> Vec<ConfigError> {
+        match Self::take_apart(bytes, label) {
+            Ok((_, errors)) => errors,
+            Err(error) => vec![error],
+        }
+    }
+
+    fn take_apart(bytes: &[u8], label: &str) -> Result<(Self, Vec<ConfigError>), ConfigError> {
         let failed = |position, problem| ConfigError {
             label: label.to_owned(),
             position,
@@ -55,10 +69,12 @@ impl Config {
             text,
             label,
             notices: Vec::new(),
+            faults: Vec::new(),
         };
         let mut config = reader.config(&node).map_err(at)?;
         config.notices = reader.notices;
-        Ok(config)
+        reader.faults.sort_by_key(|fault| fault.offset);
+        Ok((config, reader.faults.into_iter().map(at).collect()))
     }
 }
 
@@ -195,14 +211,21 @@ struct Reader<'a> {
     text: &'a str,
     label: &'a str,
     notices: Vec<Notice>,
+    faults: Vec<At<ConfigProblem>>,
 }
 
 impl Reader<'_> {
+    /// What was read, or nothing and one fault more. The file is not used then, but its other faults are found as well.
+    fn noting<T>(&mut self, read: Read<T>) -> Option<T> {
+        read.map_err(|fault| self.faults.push(fault)).ok()
+    }
+
     fn notice(&mut self, offset: usize, text: String) {
         self.notices.push(Notice {
             label: self.label.to_owned(),
             position: Position::of(self.text, offset),
             text,
+            without_program: None,
         });
     }
 
@@ -219,7 +242,13 @@ impl Reader<'_> {
         };
         let mut config = Config::default();
         for member in members {
-            self.member(&mut config, member)?;
+            let read = self.member(&mut config, member);
+            if self.noting(read).is_some()
+                && let Some(key) = CONFIG_KEYS.iter().find(|key| **key == member.key)
+            {
+                let place = Position::of(self.text, member.offset);
+                config.stated.insert(key, place);
+            }
         }
         self.check_chain(members, "authorizerChain", &config.authorizers);
         self.check_chain(members, "annotatorChain", &config.annotators);
@@ -328,6 +357,9 @@ impl Reader<'_> {
                         clip(name)
                     ),
                 );
+                if let Some(notice) = self.notices.last_mut() {
+                    notice.without_program = Some((key, name.clone()));
+                }
             }
         }
     }
@@ -357,8 +389,11 @@ impl Reader<'_> {
     fn permission(&mut self, node: &Node, what: &str) -> Read<PermissionMap> {
         let mut map = PermissionMap::default();
         for member in object(node, what)? {
-            surface_key(&member.key, member.offset)?;
-            let rules = self.surface_rules(member)?;
+            let key = surface_key(&member.key, member.offset);
+            let rules = key.and_then(|()| self.surface_rules(member));
+            let Some(rules) = self.noting(rules) else {
+                continue;
+            };
             map.surfaces.push((member.key.clone(), rules));
         }
         let allows_all = map.get("*") == Some(&SurfaceRules::Whole(Verdict::Allow));
@@ -400,7 +435,10 @@ impl Reader<'_> {
             if member.key.is_empty() {
                 return wrong(member.offset, ConfigProblem::EmptyKey { what: "pattern" });
             }
-            let rule = pattern_rule(&member.key, &member.node)?;
+            let rule = pattern_rule(&member.key, &member.node);
+            let Some(rule) = self.noting(rule) else {
+                continue;
+            };
             if surface == BASH_SURFACE
                 && rule.verdict == Verdict::Allow
                 && !covers_a_unit(&rule.pattern)
