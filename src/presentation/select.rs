@@ -11,7 +11,7 @@ use super::dialog::{self, Fact};
 use super::fit::{self, Budget, Labels};
 use super::text;
 use crate::wire::{
-    ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop,
+    ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop, Lifetime,
     PromptPayload, UserSurface, proven_direction,
 };
 
@@ -35,6 +35,8 @@ pub enum Choice {
         scope: GrantScope,
         /// How wide.
         width: GrantWidth,
+        /// For how long.
+        lifetime: Lifetime,
     },
     /// No.
     Deny,
@@ -57,7 +59,7 @@ impl Choice {
         let decided_by = DecisionSource::User { via };
         match self {
             Self::Once => Decision::approved(decided_by),
-            Self::Session { scope, width } => Decision {
+            Self::Session { scope, width, .. } => Decision {
                 state: match scope {
                     GrantScope::Requester => DecisionState::ApprovedForSession,
                     GrantScope::ServingSession => DecisionState::ApprovedForServingSession,
@@ -221,6 +223,7 @@ impl Question {
                 Meaning::Choose(Choice::Session {
                     scope: GrantScope::Requester,
                     width,
+                    lifetime: Lifetime::SessionEnd,
                 })
             } else {
                 Meaning::AskScope(width)
@@ -266,6 +269,7 @@ impl Question {
                         Meaning::Choose(Choice::Session {
                             scope: *scope,
                             width,
+                            lifetime: Lifetime::SessionEnd,
                         }),
                     )
                 })
@@ -523,6 +527,7 @@ mod tests {
             Answer::Chosen(Choice::Session {
                 scope: GrantScope::ServingSession,
                 width: GrantWidth::Family,
+                lifetime: Lifetime::SessionEnd,
             })
         );
     }
@@ -577,6 +582,7 @@ mod tests {
         let session = Choice::Session {
             scope: GrantScope::Requester,
             width: GrantWidth::Proven,
+            lifetime: Lifetime::SessionEnd,
         };
         assert_eq!(parse_choice(Some("2"), &question), Answer::Chosen(session));
     }
@@ -691,6 +697,7 @@ mod tests {
         let session = |scope| Choice::Session {
             scope,
             width: GrantWidth::Family,
+            lifetime: Lifetime::SessionEnd,
         };
         for (choice, state, reason, width) in [
             (
