@@ -13,6 +13,7 @@
 
 mod figures;
 mod floor;
+mod judge;
 mod log;
 mod log_reading;
 mod place;
@@ -32,7 +33,7 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 18] = [
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
@@ -44,6 +45,9 @@ const ROWS: [Row; 15] = [
     ("idle", idle),
     ("render", render::render),
     ("seal", seal::seal),
+    ("judge", judge::judge),
+    ("judge-many", judge::asks),
+    ("rules-load", judge::load),
     ("log", log::log),
     ("log-verify", log_reading::verify),
     ("log-search", log_reading::search),
