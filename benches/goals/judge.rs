@@ -145,10 +145,13 @@ pub(crate) fn asks(_place: &Place) {
     .print();
 }
 
+/// Seconds of a parse, of a reading, and of a reading with what follows it.
+type Run = (f64, f64, f64);
+
 /// The floor is one parse of the same bytes into a tree.
 pub(crate) fn load(_place: &Place) {
     let text = config(100_000);
-    let runs: Vec<(f64, f64, f64)> = (0..REPEATS)
+    let runs: Vec<Run> = (0..REPEATS)
         .map(|_| {
             let started = Instant::now();
             black_box(serde_json::from_str::<serde_json::Value>(&text).unwrap());
@@ -160,8 +163,8 @@ pub(crate) fn load(_place: &Place) {
             (parsed, read, started.elapsed().as_secs_f64())
         })
         .collect();
-    let middle = |of: fn(&(f64, f64, f64)) -> f64| Some(median(runs.iter().map(of).collect()));
-    let rows: [(&'static str, fn(&(f64, f64, f64)) -> f64); 2] = [
+    let middle = |of: fn(&Run) -> f64| Some(median(runs.iter().map(of).collect()));
+    let rows: [(&'static str, fn(&Run) -> f64); 2] = [
         ("100,000 rules read, against one parse as JSON", |run| run.1),
         ("the same, read, merged and compiled", |run| run.2),
     ];
