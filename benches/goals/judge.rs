@@ -164,16 +164,19 @@ pub(crate) fn load(_place: &Place) {
         })
         .collect();
     let middle = |of: fn(&Run) -> f64| Some(median(runs.iter().map(of).collect()));
-    let rows: [(&'static str, fn(&Run) -> f64); 2] = [
-        ("100,000 rules read, against one parse as JSON", |run| run.1),
-        ("the same, read, merged and compiled", |run| run.2),
+    let rows = [
+        (
+            "100,000 rules read, against one parse as JSON",
+            middle(|run| run.1),
+        ),
+        ("the same, read, merged and compiled", middle(|run| run.2)),
     ];
-    for (what, of) in rows {
+    for (what, product) in rows {
         Line {
             what,
             unit: Unit::Seconds,
             floor: middle(|run| run.0),
-            product: middle(of),
+            product,
             goal: Goal::AtMostTimes(10.0),
         }
         .print();

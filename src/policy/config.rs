@@ -148,7 +148,6 @@ impl Config {
                 self.authorizer_chain != default.authorizer_chain,
             ),
             ("shellTools", self.shell_tools != default.shell_tools),
-            ("limits", self.limits != default.limits),
             (
                 "persistGrants",
                 self.persist_grants != default.persist_grants,

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use super::config::Switch;
 use super::pattern::Pattern;
 use super::rules::{Origin, Policy, Rule, RuleSet, Verdict};
-use super::session_rules::{SessionGrant, SessionRules};
+use super::session_grant::{GrantId, SessionGrant};
+use super::session_rules::Grants;
 use super::{BASH_SURFACE, family_members, is_path_surface};
 use crate::wire::{DecisionSource, ForwardedAccessIntent, PromptPayload, SENTINEL_LOSSY_TEXT};
 
@@ -57,6 +58,9 @@ pub struct Judgement {
     pub asked_because: Option<String>,
     /// Everything that matched, in the order in which it was tried.
     pub matched: Vec<MatchedRule>,
+    /// Of an allow: the grants that it rests on, one for each part of the ask that a grant allows. If one of them is gone, the ask
+    /// has to be judged again.
+    pub rests_on: Vec<GrantId>,
 }
 
 /// One rule or grant that matched.
@@ -113,15 +117,20 @@ impl MatchedRule {
 
 impl Policy {
     /// What the rules, and the grants of the session, say about an ask.
-    pub fn judge(&self, question: &Question<'_>, grants: &SessionRules) -> Judgement {
+    pub fn judge<'g>(
+        &'g self,
+        question: &Question<'g>,
+        grants: impl Into<Grants<'g>>,
+    ) -> Judgement {
         let Some(intent) = question.intent else {
-            return Finding::unknown("").into_judgement(Vec::new());
+            return Finding::unknown("").into_judgement(Vec::new(), Vec::new());
         };
         let mut bench = Bench {
             rules: self.rules_for(&intent.principal.agent_name),
-            grants,
+            grants: grants.into(),
             unit: None,
             matched: Vec::new(),
+            rests_on: Vec::new(),
         };
         let mut found = bench.ask(intent);
         for (place, unit) in intent.asking_units.iter().flatten().enumerate() {
@@ -148,8 +157,9 @@ impl Policy {
                 by: By::Infrastructure,
                 ..found
             };
+            bench.rests_on.clear();
         }
-        found.into_judgement(bench.matched)
+        found.into_judgement(bench.matched, bench.rests_on)
     }
 }
 
@@ -234,8 +244,11 @@ impl<'a> Finding<'a> {
         }
     }
 
-    fn into_judgement(self, matched: Vec<MatchedRule>) -> Judgement {
+    fn into_judgement(self, matched: Vec<MatchedRule>, mut rests_on: Vec<GrantId>) -> Judgement {
         let pattern = self.pattern.map(str::to_owned);
+        if self.verdict != Verdict::Allow {
+            rests_on.clear();
+        }
         Judgement {
             verdict: self.verdict,
             asked_because: match self.verdict {
@@ -260,6 +273,7 @@ impl<'a> Finding<'a> {
                 By::Infrastructure => DecisionSource::InfrastructureRead,
             },
             matched,
+            rests_on,
         }
     }
 }
@@ -267,9 +281,11 @@ impl<'a> Finding<'a> {
 /// Where one ask is judged.
 pub(super) struct Bench<'a> {
     pub(super) rules: &'a RuleSet,
-    grants: &'a SessionRules,
+    grants: Grants<'a>,
     unit: Option<usize>,
     matched: Vec<MatchedRule>,
+    /// The grants that have allowed something so far.
+    pub(super) rests_on: Vec<GrantId>,
 }
 
 impl<'a> Bench<'a> {
@@ -432,24 +448,44 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The newest grant on a surface whose pattern covers what is asked.
+    /// The grant on a surface whose pattern covers what is asked: the newest, and of those whose uses are counted none where
+    /// another one covers it.
     pub(super) fn grant(
         &mut self,
         judged: &'a str,
         covers: impl Fn(&Pattern) -> bool,
     ) -> Option<&'a Arc<SessionGrant>> {
         let grants = self.grants;
-        let mut newest = None;
+        let mut best: Option<&'a Arc<SessionGrant>> = None;
         for grant in grants.for_surface(judged) {
             if covers(grant.pattern()) {
                 self.matched.push(MatchedRule {
                     unit: self.unit,
                     matched: Matched::Grant(Arc::clone(grant)),
                 });
-                newest = Some(grant);
+                let is_better = best
+                    .is_none_or(|best| grant.uses_left().is_none() || best.uses_left().is_some());
+                if is_better {
+                    best = Some(grant);
+                }
             }
         }
-        newest
+        if let Some(grant) = best
+            && !self.rests_on.contains(&grant.id())
+        {
+            self.rests_on.push(grant.id());
+        }
+        best
+    }
+
+    /// How many grants the ask rests on so far; see [`Bench::rests_on_since`].
+    pub(super) fn rested(&self) -> usize {
+        self.rests_on.len()
+    }
+
+    /// Takes out the grants that it rests on since then: what was judged since counts for nothing, or otherwise.
+    pub(super) fn rests_on_since(&mut self, rested: usize) -> Vec<GrantId> {
+        self.rests_on.split_off(rested.min(self.rests_on.len()))
     }
 }
 
@@ -461,8 +497,8 @@ mod tests {
 
     use super::*;
     use crate::policy::{
-        AgentLayer, AgentOwner, LayerRules, Layers, Pattern, PatternRule, PermissionMap,
-        SurfaceRules,
+        AgentLayer, AgentOwner, GrantTerms, LayerRules, Layers, Lifetime, Pattern, PatternRule,
+        PermissionMap, SessionRules, SurfaceRules,
     };
     use crate::wire::{ApprovalGrant, AskingUnit, GrantWidth, Principal};
 
@@ -773,6 +809,52 @@ mod tests {
             let alone = verdict_of(&policy, &command(&line), &none);
             for joined in [format!("{line}; {more}"), format!("{more} | {line}"), format!("x=$({more}) {line}")] {
                 prop_assert!(verdict_of(&policy, &command(&joined), &none) >= alone, "{joined}");
+            }
+        }
+
+        #[test]
+        fn an_allow_rests_on_the_grants_that_it_names_and_on_no_others(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(), counted in grants(),
+            line in option::of(pick(&["a;b", "a && b", "(a); b", "eval a; b"])),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            let intent = match line {
+                Some(line) => command(&line),
+                None => intent,
+            };
+            // Some of them are counted.
+            let mut all = grants;
+            for grant in counted.list() {
+                let suggested = [ApprovalGrant {
+                    surface: grant.surface().to_owned(),
+                    pattern: grant.pattern().as_str().to_owned(),
+                }];
+                let terms = GrantTerms { lifetime: Lifetime::Uses(3), ..GrantTerms::default() };
+                let plan = all.plan(&suggested, GrantWidth::Proven, &terms);
+                plan.new.into_iter().for_each(|grant| all.put(grant));
+            }
+            let judgement = judged(&policy, &intent, TextFidelity::Exact, &all);
+            let mut only = all.clone();
+            let mut without = all.clone();
+            for grant in all.list() {
+                if judgement.rests_on.contains(&grant.id()) {
+                    without.revoke(grant.id());
+                } else {
+                    only.revoke(grant.id());
+                }
+            }
+            if judgement.verdict == Verdict::Allow {
+                let again = judged(&policy, &intent, TextFidelity::Exact, &only);
+                prop_assert_eq!(again.verdict, Verdict::Allow);
+                prop_assert_eq!(&again.rests_on, &judgement.rests_on);
+                let is_granted = matches!(judgement.decided_by, DecisionSource::SessionApproval { .. });
+                prop_assert!(!is_granted || !judgement.rests_on.is_empty());
+                if judgement.rests_on.is_empty() {
+                    let none = SessionRules::default();
+                    prop_assert_eq!(verdict_of(&policy, &intent, &none), Verdict::Allow);
+                }
+            } else {
+                prop_assert!(judgement.rests_on.is_empty());
             }
         }
 

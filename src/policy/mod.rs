@@ -29,8 +29,10 @@ mod pattern;
 mod permission;
 mod read;
 mod rules;
+mod session_grant;
 mod session_rules;
 
+pub use crate::wire::Lifetime;
 pub use config::{
     CONFIG_KEYS, Config, ConfigError, ConfigProblem, DEFAULT_SESSION, Family, Inbox, Limits,
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
@@ -46,7 +48,8 @@ pub use permission::{
 pub use rules::{
     AgentLayer, AgentOwner, LayerRules, Layers, Origin, Policy, Rule, RuleSet, Verdict,
 };
-pub use session_rules::{GrantForm, GrantId, SessionGrant, SessionRules};
+pub use session_grant::{GrantForm, GrantId, GrantScope, GrantTerms, SessionGrant, chain_of};
+pub use session_rules::{GrantPlan, Grants, SessionRules, Used};
 
 /// Surface of command lines.
 pub const BASH_SURFACE: &str = "bash";

@@ -241,6 +241,11 @@ impl Policy {
         }
     }
 
+    /// Whether every allow is an ask here, for every agent. One agent alone is told by its [`RuleSet::is_clamped`].
+    pub fn is_clamped(&self) -> bool {
+        self.base.is_clamped()
+    }
+
     /// The rules that hold for an agent.
     pub fn rules_for(&self, agent: &str) -> &RuleSet {
         self.agents.get(agent).unwrap_or(&self.base)
@@ -357,6 +362,7 @@ pub struct RuleSet {
     default: (Verdict, Origin),
     yolo: Switch,
     infrastructure: Infrastructure,
+    clamped: bool,
 }
 
 impl RuleSet {
@@ -368,6 +374,7 @@ impl RuleSet {
             default,
             yolo,
             infrastructure: Infrastructure::default(),
+            clamped: false,
         }
     }
 
@@ -382,7 +389,13 @@ impl RuleSet {
             },
             yolo: Switch::Off,
             infrastructure: Infrastructure::default(),
+            clamped: true,
         }
+    }
+
+    /// Whether something that was to be read here could not be, so that every allow is an ask.
+    pub fn is_clamped(&self) -> bool {
+        self.clamped
     }
 
     /// Every rule, in order.
@@ -586,7 +599,9 @@ mod tests {
         let base = policy.rules_for("");
         assert_eq!(shown(base), ["bash ls allow global", "bash rm deny global"]);
         assert_eq!(base.yolo(), Switch::On);
+        assert!(scout.is_clamped() && !policy.is_clamped());
         let clamped = policy.clamped();
+        assert!(clamped.is_clamped());
         assert_eq!(
             shown(clamped.rules_for("")),
             ["bash ls ask fail-closed", "bash rm deny global"]

@@ -11,7 +11,7 @@ use super::dialog::{self, Fact};
 use super::fit::{self, Budget, Labels};
 use super::text;
 use crate::wire::{
-    ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop,
+    ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop, Lifetime,
     PromptPayload, UserSurface, proven_direction,
 };
 
@@ -32,6 +32,8 @@ pub enum Choice {
         scope: GrantScope,
         /// How wide.
         width: GrantWidth,
+        /// For how long.
+        lifetime: Lifetime,
     },
     /// No.
     Deny,
@@ -54,7 +56,7 @@ impl Choice {
         let decided_by = DecisionSource::User { via };
         match self {
             Self::Once => Decision::approved(decided_by),
-            Self::Session { scope, width } => Decision {
+            Self::Session { scope, width, .. } => Decision {
                 state: match scope {
                     GrantScope::Requester => DecisionState::ApprovedForSession,
                     GrantScope::ServingSession => DecisionState::ApprovedForServingSession,
@@ -216,6 +218,7 @@ impl Question {
                 Meaning::Choose(Choice::Session {
                     scope: GrantScope::Requester,
                     width,
+                    lifetime: Lifetime::SessionEnd,
                 })
             } else {
                 Meaning::AskScope(width)
@@ -261,6 +264,7 @@ impl Question {
                         Meaning::Choose(Choice::Session {
                             scope: *scope,
                             width,
+                            lifetime: Lifetime::SessionEnd,
                         }),
                     )
                 })
@@ -504,6 +508,7 @@ mod tests {
             Answer::Chosen(Choice::Session {
                 scope: GrantScope::ServingSession,
                 width: GrantWidth::Family,
+                lifetime: Lifetime::SessionEnd,
             })
         );
     }
@@ -558,6 +563,7 @@ mod tests {
         let session = Choice::Session {
             scope: GrantScope::Requester,
             width: GrantWidth::Proven,
+            lifetime: Lifetime::SessionEnd,
         };
         assert_eq!(parse_choice(Some("2"), &question), Answer::Chosen(session));
     }
@@ -655,6 +661,7 @@ mod tests {
         let session = |scope| Choice::Session {
             scope,
             width: GrantWidth::Family,
+            lifetime: Lifetime::SessionEnd,
         };
         for (choice, state, reason, width) in [
             (

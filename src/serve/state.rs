@@ -11,11 +11,13 @@
 //! when its turn comes, which also settles without a person whatever has become decidable meanwhile. A decision is kept
 //! until it is delivered: a failed write never leads to a second question.
 
+mod again;
 mod annotations;
 mod given;
 mod inbox;
 mod intake;
 mod leave;
+mod limits;
 mod people;
 mod settle;
 
@@ -28,6 +30,7 @@ use serde_json::Value;
 use self::annotations::Annotations;
 use super::event::{Care, Effect, Event, FileClock, ParentLife};
 use super::queue::Queue;
+use super::renewal::Trouble;
 use crate::audit::{self, Ending, Entry, Recalled};
 use crate::clock::Moment;
 use crate::policy::{self, Policy, SessionRules};
@@ -70,6 +73,8 @@ pub struct Setup {
     pub forwarding_timeout: Duration,
     /// When a request expires where its requester did not say how long it waits.
     pub request_max_age: Duration,
+    /// How much of what policy leaves open is taken in.
+    pub limits: policy::Limits,
     /// The limits of the inbox, where asks wait in one until the person opens them; `None` where they are put before the person.
     pub inbox: Option<policy::Inbox>,
     /// Whether there are annotators.
@@ -83,6 +88,8 @@ pub struct State {
     person: Person,
     parent_life: ParentLife,
     policy: Arc<Policy>,
+    /// What is wrong with the files of the configuration, while something is.
+    config_trouble: Option<Trouble>,
     grants: SessionRules,
     asks: HashMap<RequestId, Pending>,
     queue: Queue,
@@ -101,6 +108,7 @@ pub struct State {
     /// What a person decided before a crash about requests that may still lie there.
     recalled: HashMap<RequestId, Recalled>,
     given: given::Given,
+    load: limits::Load,
     files: FileClock,
     shutting_down: bool,
     life_every: Duration,
@@ -125,6 +133,8 @@ struct Pending {
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
+    /// What has changed since it was judged last, where it is about to be judged again.
+    again: Option<again::Again>,
 }
 
 #[derive(Debug)]
@@ -152,6 +162,8 @@ enum Look {
     Turn,
     /// It is in line, and policy may be able to decide it by now.
     Waiting,
+    /// It is on screen or with the parent, and policy may be able to decide it by now.
+    Asked,
 }
 
 /// A decision that has not reached its requester yet.
@@ -179,6 +191,7 @@ impl State {
             setup,
             parent_life: ParentLife::NotServing,
             policy,
+            config_trouble: None,
             grants,
             asks: HashMap::new(),
             queue: Queue::default(),
@@ -190,6 +203,7 @@ impl State {
             given_up: HashSet::new(),
             recalled: HashMap::new(),
             given: given::Given::default(),
+            load: limits::Load::default(),
             files: FileClock::default(),
             shutting_down: false,
             life_every: LIFE_EVERY_WITHOUT_EVENTS,
@@ -250,6 +264,16 @@ impl State {
     /// The grants of this session.
     pub fn grants(&self) -> &SessionRules {
         &self.grants
+    }
+
+    /// Tells what is wrong with the files of the configuration from the start.
+    pub fn start_with_trouble(&mut self, trouble: Option<Trouble>) {
+        self.config_trouble = trouble;
+    }
+
+    /// What is wrong with the files of the configuration, while something is.
+    pub fn config_trouble(&self) -> Option<&Trouble> {
+        self.config_trouble.as_ref()
     }
 
     /// When something is due although nothing happens.
@@ -322,6 +346,7 @@ impl State {
                 self.annotated(&id, digest, outcomes, &mut effects);
             }
             Event::Parent(life) => self.parent(life, &mut effects),
+            Event::Renewed(renewal) => self.renewed(*renewal, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.
             Event::Stuck(candidate) => drop(self.given_up.insert(candidate)),

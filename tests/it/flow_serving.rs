@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askrelay::audit::{Options, ReviewLog};
-use askrelay::policy::{Layers, Policy};
+use askrelay::policy::{Layers, Limits, Policy};
 use askrelay::prompt::Prompter;
 use askrelay::serve::{Annotators, Broadcasts, Mode, Server, Settings, Shown};
 use askrelay::wire::{RequestId, SessionId};
@@ -390,10 +390,13 @@ fn a_prompter_that_ends_without_a_word_leaves_nobody_waiting() {
         agent: "lead".to_owned(),
         mode: Mode::Dialog,
         parent: None,
+        renewals: tokio::sync::mpsc::unbounded_channel().1,
+        trouble: None,
         policy: Arc::new(Policy::from_layers(&Layers::default())),
         home: None,
         forwarding_timeout: Duration::from_mins(10),
         request_max_age: Duration::from_mins(15),
+        limits: Limits::default(),
         require_audit: false,
         notices: None,
         broadcasts: Broadcasts::new(1),

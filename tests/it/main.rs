@@ -18,6 +18,7 @@ mod flow_clocks;
 mod flow_events;
 mod flow_evidence;
 mod flow_inspection;
+mod flow_limits;
 mod flow_liveness;
 mod flow_log;
 mod flow_provenance;
