@@ -27,7 +27,7 @@ fn agent(text: &str, trouble: Option<&str>) -> AgentSource {
 }
 
 fn verdicts(policy: &Policy, agent: &str) -> Vec<String> {
-    let rules = policy.rules_for(agent).rules().iter();
+    let rules = policy.rules_for(agent).rules();
     rules
         .map(|rule| {
             format!(
@@ -185,7 +185,7 @@ fn an_agent_whose_file_breaks_keeps_its_denies_and_no_allow() {
         ]
     );
     assert_eq!(
-        policy.rules_for("builder").rules()[0].verdict,
+        policy.rules_for("builder").rules().next().unwrap().verdict,
         Verdict::Allow
     );
 }
