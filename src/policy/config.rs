@@ -421,6 +421,42 @@ pub enum ConfigProblem {
     },
 }
 
+impl ConfigProblem {
+    /// The key that it is about, where it is about one.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::UnknownKey { key, .. }
+            | Self::UnknownDirection { key, .. }
+            | Self::Json(JsonProblem::DuplicateKey { key, .. }) => Some(key),
+            Self::MissingKey { key, .. } => Some(key),
+            Self::WrongType { what, .. }
+            | Self::OutOfRange { what, .. }
+            | Self::UnknownValue { what, .. }
+            | Self::EmptyValue { what } => Some(what),
+            Self::BadSession { .. } => Some("session"),
+            Self::LongReason { .. } => Some("reason"),
+            Self::Json(_) | Self::EmptyKey { .. } => None,
+        }
+    }
+
+    /// What was probably meant.
+    pub fn nearest(&self) -> Option<&'static str> {
+        match self {
+            Self::UnknownKey { nearest, .. }
+            | Self::UnknownDirection { nearest, .. }
+            | Self::UnknownValue { nearest, .. } => *nearest,
+            Self::Json(_)
+            | Self::MissingKey { .. }
+            | Self::WrongType { .. }
+            | Self::OutOfRange { .. }
+            | Self::EmptyValue { .. }
+            | Self::EmptyKey { .. }
+            | Self::LongReason { .. }
+            | Self::BadSession { .. } => None,
+        }
+    }
+}
+
 fn within_of(within: Option<&str>) -> String {
     within
         .map(|within| format!(" in {within:?}"))

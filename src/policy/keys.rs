@@ -346,6 +346,9 @@ mod tests {
         let mut again = Config::read(text.as_bytes(), "test").unwrap();
         again.stated.clone_from(&config.stated);
         again.notices.clone_from(&config.notices);
+        assert_eq!(again.value_of("permission"), config.value_of("permission"));
+        // Where each rule stands is another matter.
+        again.permission.clone_from(&config.permission);
         assert_eq!(again, config);
     }
 }
