@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
 use super::core::{Core, Errand, Notices, Rest, warning};
-use super::event::{Event, FileClock, Relay, RelayOutcome};
+use super::event::{Event, FileClock, InLine, Relay, RelayOutcome};
 use super::renewal::{Renewal, Trouble};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
@@ -256,7 +256,7 @@ impl Server {
             woken: Arc::clone(&woken),
             prompter,
             broadcasts: settings.broadcasts,
-            waiting_told: 0,
+            waiting_told: InLine::default(),
             parent: settings.parent.as_ref().map(probe),
             work: VecDeque::new(),
             reads: VecDeque::new(),

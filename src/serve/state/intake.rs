@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::annotations::{Annotations, Urgency};
 use super::inbox::Fate;
-use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State};
+use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State, Whose};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
@@ -254,6 +254,7 @@ impl State {
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
                     stage: Stage::Queued,
                     noted: false,
+                    whose: Whose::Anybodys,
                     annotations: Annotations::Unasked,
                     unannotated: false,
                     again: None,
