@@ -8,7 +8,7 @@
 //! deny.
 
 use super::judge::{Bench, Finding};
-use super::trace::{FloorBy, Part, Step};
+use super::trace::{Part, SaidFloor, Step};
 use super::{BASH_SURFACE, Pattern, Switch, Verdict};
 use crate::shell::{self, Floor, Reading, Unit};
 
@@ -34,7 +34,7 @@ impl<'a> Bench<'a> {
                 found = found.or_stricter(said);
             }
             if let Some(floor) = shell::read(other).heaviest_floor() {
-                found = self.lifted(found, floor.sentinel(), FloorBy::Reading);
+                found = self.lifted_for(found, floor);
             }
         }
         found
@@ -114,7 +114,11 @@ impl<'a> Bench<'a> {
             self.rests_on.extend(by_units);
         }
         if let Some(floor) = floor.filter(|_| !has_one) {
-            found = self.unless_switched(found, floor, FloorBy::Requester);
+            if self.is_switched() {
+                self.note_undone(SaidFloor::Requester(floor.to_owned()));
+            } else {
+                found = self.lifted_by(found, floor);
+            }
         }
         self.floored(found, reading.floor)
     }
@@ -155,12 +159,10 @@ impl<'a> Bench<'a> {
             return Finding::granted(asked, grant);
         }
         if let Some(floor) = floor {
-            found = self.lifted(found, floor, FloorBy::Requester);
+            found = self.lifted_by(found, floor);
         }
         let found = match unit.floor {
-            Some(floor) if !floor.hides_commands() => {
-                self.lifted(found, floor.sentinel(), FloorBy::Reading)
-            }
+            Some(floor) if !floor.hides_commands() => self.lifted_for(found, floor),
             Some(_) | None => found,
         };
         let found = self.switched(found);
@@ -171,30 +173,26 @@ impl<'a> Bench<'a> {
     fn floored(&mut self, found: Finding<'a>, floor: Option<Floor>) -> Finding<'a> {
         match floor {
             None => found,
-            Some(floor) if floor.hides_commands() => {
-                self.lifted(found, floor.sentinel(), FloorBy::Reading)
+            Some(floor) if floor.hides_commands() || !self.is_switched() => {
+                self.lifted_for(found, floor)
             }
-            Some(floor) => self.unless_switched(found, floor.sentinel(), FloorBy::Reading),
+            Some(floor) => {
+                self.note_undone(SaidFloor::Reading(floor));
+                found
+            }
         }
     }
 
-    /// Lifts an allow, unless the switch would undo it.
-    fn unless_switched(
-        &mut self,
-        found: Finding<'a>,
-        sentinel: &'a str,
-        by: FloorBy,
-    ) -> Finding<'a> {
-        if self.rules.yolo() == Switch::On {
-            self.trace.note(|| Step::Floor {
-                sentinel: sentinel.to_owned(),
-                by,
-                lifts: false,
-            });
-            found
-        } else {
-            self.lifted(found, sentinel, by)
-        }
+    /// Whether the switch would undo what only asks.
+    fn is_switched(&self) -> bool {
+        self.rules.yolo() == Switch::On
+    }
+
+    fn note_undone(&mut self, floor: SaidFloor) {
+        self.trace.note(|| Step::Floor {
+            floor,
+            lifts: false,
+        });
     }
 }
 

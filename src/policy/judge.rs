@@ -22,8 +22,9 @@ use super::pattern::Pattern;
 use super::rules::{Origin, Policy, Rule, RuleSet, Verdict};
 use super::session_grant::{GrantId, SessionGrant};
 use super::session_rules::Grants;
-use super::trace::{Explained, FloorBy, Part, Step, Trace};
+use super::trace::{Explained, Part, SaidFloor, Step, Trace};
 use super::{BASH_SURFACE, family_members, is_path_surface};
+use crate::shell::Floor;
 use crate::wire::{DecisionSource, ForwardedAccessIntent, PromptPayload, SENTINEL_LOSSY_TEXT};
 
 /// What is to be judged.
@@ -442,25 +443,29 @@ impl<'a> Bench<'a> {
             return Finding::granted(asked, grant);
         }
         let found = match floor {
-            Some(floor) => self.lifted(found, floor, FloorBy::Requester),
+            Some(floor) => self.lifted_by(found, floor),
             None => found,
         };
         self.switched(found)
     }
 
-    /// An allow becomes an ask because of `sentinel`.
-    pub(super) fn lifted(
-        &mut self,
-        found: Finding<'a>,
-        sentinel: &'a str,
-        by: FloorBy,
-    ) -> Finding<'a> {
-        self.trace.note(|| Step::Floor {
-            sentinel: sentinel.to_owned(),
-            by,
-            lifts: found.verdict == Verdict::Allow,
-        });
+    /// An allow becomes an ask because of what the requester says.
+    pub(super) fn lifted_by(&mut self, found: Finding<'a>, sentinel: &'a str) -> Finding<'a> {
+        self.note_floor(SaidFloor::Requester, sentinel.to_owned(), found.verdict);
         found.lifted(sentinel)
+    }
+
+    /// An allow becomes an ask because of what was read.
+    pub(super) fn lifted_for(&mut self, found: Finding<'a>, floor: Floor) -> Finding<'a> {
+        self.note_floor(SaidFloor::Reading, floor, found.verdict);
+        found.lifted(floor.sentinel())
+    }
+
+    fn note_floor<F>(&mut self, said: impl FnOnce(F) -> SaidFloor, floor: F, found: Verdict) {
+        self.trace.note(|| Step::Floor {
+            floor: said(floor),
+            lifts: found == Verdict::Allow,
+        });
     }
 
     /// What the switch makes of it.

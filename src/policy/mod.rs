@@ -52,7 +52,7 @@ pub use rules::{
 };
 pub use session_grant::{GrantForm, GrantId, GrantScope, GrantTerms, SessionGrant, chain_of};
 pub use session_rules::{GrantPlan, Grants, SessionRules, Used};
-pub use trace::{Explained, FloorBy, Part, Step};
+pub use trace::{Explained, Part, SaidFloor, Step};
 
 /// Surface of command lines.
 pub const BASH_SURFACE: &str = "bash";

@@ -66,10 +66,8 @@ pub enum Step {
     Grant(Arc<SessionGrant>),
     /// Something is hidden, or more than a rule was written for.
     Floor {
-        /// Its name.
-        sentinel: String,
         /// Who says so.
-        by: FloorBy,
+        floor: SaidFloor,
         /// Whether it lifts an allow to an ask. It does not where the verdict is an ask or a deny as it is, or the switch undoes it.
         lifts: bool,
     },
@@ -81,13 +79,23 @@ pub enum Step {
     Infrastructure,
 }
 
-/// Who says that something is hidden.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FloorBy {
-    /// The one who asks.
-    Requester,
+/// A floor, and who says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SaidFloor {
+    /// The one who asks, by the name of a sentinel.
+    Requester(String),
     /// Our own reading of the command line.
-    Reading,
+    Reading(Floor),
+}
+
+impl SaidFloor {
+    /// Its sentinel.
+    pub fn sentinel(&self) -> &str {
+        match self {
+            Self::Requester(sentinel) => sentinel,
+            Self::Reading(floor) => floor.sentinel(),
+        }
+    }
 }
 
 /// A part of an ask.
