@@ -74,6 +74,12 @@ events! {
         AnnotatorFailed = "annotator_failed",
         /// The configuration names an annotator that there is no program for.
         AnnotatorUnregistered = "annotator_chain_unregistered_link",
+        /// The configuration was read again and is in force.
+        ConfigReloaded = "config.reloaded",
+        /// The configuration was read again and cannot be used: what was allowed is asked.
+        ConfigBroken = "config.broken",
+        /// The project's configuration is not as it was trusted: the rules from before hold.
+        ConfigUntrusted = "config.untrusted",
         /// Something could not be used or done, and the session goes on.
         Warning = "permission_forwarding.warning",
         /// Something failed for an ask, and is tried again.

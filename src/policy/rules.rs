@@ -227,6 +227,11 @@ impl Policy {
         }
     }
 
+    /// Whether every allow is an ask here, for every agent. One agent alone is told by its [`RuleSet::is_clamped`].
+    pub fn is_clamped(&self) -> bool {
+        self.base.is_clamped()
+    }
+
     /// The rules that hold for an agent.
     pub fn rules_for(&self, agent: &str) -> &RuleSet {
         self.agents.get(agent).unwrap_or(&self.base)
@@ -244,6 +249,7 @@ pub struct RuleSet {
     default: (Verdict, Origin),
     yolo: Switch,
     infrastructure: Infrastructure,
+    clamped: bool,
 }
 
 impl RuleSet {
@@ -302,6 +308,7 @@ impl RuleSet {
             default,
             yolo,
             infrastructure: Infrastructure::default(),
+            clamped: false,
         }
     }
 
@@ -325,7 +332,15 @@ impl RuleSet {
             (Verdict::Allow, _) => (Verdict::Ask, Origin::FailClosed),
             other => other,
         };
-        Self::from_rules(rules, default, Switch::Off)
+        Self {
+            clamped: true,
+            ..Self::from_rules(rules, default, Switch::Off)
+        }
+    }
+
+    /// Whether something that was to be read here could not be, so that every allow is an ask.
+    pub fn is_clamped(&self) -> bool {
+        self.clamped
     }
 
     /// Every rule, in order.
@@ -680,7 +695,9 @@ mod tests {
         let base = policy.rules_for("");
         assert_eq!(shown(base), ["bash ls allow global", "bash rm deny global"]);
         assert_eq!(base.yolo(), Switch::On);
+        assert!(scout.is_clamped() && !policy.is_clamped());
         let clamped = policy.clamped();
+        assert!(clamped.is_clamped());
         assert_eq!(
             shown(clamped.rules_for("")),
             ["bash ls ask fail-closed", "bash rm deny global"]

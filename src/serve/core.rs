@@ -12,6 +12,7 @@ use super::event::{
     Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, Shown,
     UNRECORDED,
 };
+use super::renewal::{Renewal, Trouble};
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
@@ -393,6 +394,11 @@ impl Core {
                 mode: Some(self.mode.to_owned()),
                 agent: Some(self.agent.clone()),
                 log_failure: self.log.failure(),
+                config_failure: self
+                    .state
+                    .config_trouble()
+                    .map(Trouble::text)
+                    .map(str::to_owned),
             }),
         };
         let Ok(bytes) = record.to_json() else { return };
@@ -433,6 +439,12 @@ impl Core {
             ParentLife::NotServing
         };
         self.dispatch(now, Event::Parent(life));
+    }
+
+    /// Takes over a configuration that was read again, and says at once how it stands.
+    pub(super) fn renew(&mut self, now: Moment, renewal: Renewal) {
+        self.dispatch_first(now, Event::Renewed(Box::new(renewal)));
+        self.beat(now);
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -479,6 +491,7 @@ impl Core {
                     prompter.withdraw(&id, &why);
                 }
             }
+            Effect::Notice(text) => self.notice(&text),
             Effect::List(listing) => {
                 if let Some(prompter) = &mut self.prompter {
                     prompter.list(*listing);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::listing::Listing;
+use super::renewal::Renewal;
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::presentation::broadcast::Broadcast;
@@ -68,6 +69,8 @@ pub enum Event {
     Parent(ParentLife),
     /// What became of an answer.
     Answered(RequestId, Delivery),
+    /// The configuration was read again.
+    Renewed(Box<Renewal>),
     /// A candidate could not be moved aside.
     Stuck(Candidate),
     /// Time has passed.
@@ -165,6 +168,8 @@ pub enum Effect {
         /// Why it went, for the person.
         why: String,
     },
+    /// Tell the person something that needs no answer.
+    Notice(String),
     /// Show what waits in the inbox.
     List(Box<Listing>),
     /// Pass an ask on to the parent.

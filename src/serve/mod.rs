@@ -16,6 +16,7 @@ mod core;
 mod event;
 mod listing;
 mod queue;
+mod renewal;
 mod run;
 mod state;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use event::{
     Relay, RelayOutcome, Shown,
 };
 pub use listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
+pub use renewal::{Renewal, SourceFile, Trouble};
 pub use run::{Mode, Parent, ServeError, Server, Settings};
 pub use state::{Person, Setup, State};
 

@@ -14,6 +14,7 @@ use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
 use super::core::{Core, Errand, Notices, Rest, warning};
 use super::event::{Event, FileClock, Relay, RelayOutcome};
+use super::renewal::{Renewal, Trouble};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
 use crate::ask::{Ask, Outcome, Requester, Trust, describe};
@@ -84,8 +85,12 @@ pub struct Settings {
     pub parent: Option<Parent>,
     /// Who adds a text to what a person is asked.
     pub annotators: AnnotatorChain,
-    /// Recorded policy.
+    /// Recorded policy, until a renewal brings another.
     pub policy: Arc<Policy>,
+    /// Where configurations come from that were read again. One that is closed brings none.
+    pub renewals: mpsc::UnboundedReceiver<Renewal>,
+    /// What is wrong with the files of the configuration from the start.
+    pub trouble: Option<Trouble>,
     /// Home directory, for patterns that begin with it.
     pub home: Option<String>,
     /// How long an ask is passed on for at most.
@@ -159,6 +164,7 @@ pub struct Server {
     watch: Option<(Arc<Watch>, WatchId)>,
     events: Events,
     person: mpsc::UnboundedReceiver<PersonEvent>,
+    renewals: mpsc::UnboundedReceiver<Renewal>,
     parent: Option<Parent>,
     relays: JoinSet<(RequestId, Digest, RelayOutcome)>,
     relay_handles: HashMap<RequestId, AbortHandle>,
@@ -237,7 +243,7 @@ impl Server {
                 Trust::Anybody | Trust::NoKey => probe,
             }
         };
-        let core = Core {
+        let mut core = Core {
             spool: spool.clone(),
             inbox,
             heartbeat: HeartbeatFile::new(spool, &session)?,
@@ -266,12 +272,14 @@ impl Server {
             successor: None,
             finished: false,
         };
+        core.state.start_with_trouble(settings.trouble);
         let mut server = Self {
             core: Arc::new(Mutex::new(core)),
             woken,
             watch: None,
             events: spool.events(),
             person,
+            renewals: settings.renewals,
             parent: settings.parent,
             relays: JoinSet::new(),
             relay_handles: HashMap::new(),
@@ -378,6 +386,7 @@ impl Server {
                     unheard = event.is_none();
                     self.core().person_event(event.unwrap_or(PersonEvent::Gone));
                 }
+                Some(renewal) = self.renewals.recv() => self.renew(renewal),
                 Some(ended) = self.relays.join_next() => {
                     // A relay that was cancelled has nothing to say.
                     if let Ok((id, digest, outcome)) = ended {
@@ -394,6 +403,14 @@ impl Server {
             }
         }
         self.take_leave()
+    }
+
+    /// Takes over a configuration that was read again. Annotators that are at work are left to it.
+    fn renew(&mut self, renewal: Renewal) {
+        if self.annotating.replace(&renewal.annotators) {
+            self.say_who_is_not_there();
+        }
+        self.core().renew(clock::now(), renewal);
     }
 
     fn next_due(&self, core: &Core, times: &Times) -> Moment {

@@ -11,6 +11,7 @@
 //! when its turn comes, which also settles without a person whatever has become decidable meanwhile. A decision is kept
 //! until it is delivered: a failed write never leads to a second question.
 
+mod again;
 mod annotations;
 mod given;
 mod inbox;
@@ -29,6 +30,7 @@ use serde_json::Value;
 use self::annotations::Annotations;
 use super::event::{Care, Effect, Event, FileClock, ParentLife};
 use super::queue::Queue;
+use super::renewal::Trouble;
 use crate::audit::{self, Ending, Entry, Recalled};
 use crate::clock::Moment;
 use crate::policy::{self, Policy, SessionRules};
@@ -86,6 +88,8 @@ pub struct State {
     person: Person,
     parent_life: ParentLife,
     policy: Arc<Policy>,
+    /// What is wrong with the files of the configuration, while something is.
+    config_trouble: Option<Trouble>,
     grants: SessionRules,
     asks: HashMap<RequestId, Pending>,
     queue: Queue,
@@ -129,6 +133,8 @@ struct Pending {
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
+    /// What has changed since it was judged last, where it is about to be judged again.
+    again: Option<again::Again>,
 }
 
 #[derive(Debug)]
@@ -156,6 +162,8 @@ enum Look {
     Turn,
     /// It is in line, and policy may be able to decide it by now.
     Waiting,
+    /// It is on screen or with the parent, and policy may be able to decide it by now.
+    Asked,
 }
 
 /// A decision that has not reached its requester yet.
@@ -183,6 +191,7 @@ impl State {
             setup,
             parent_life: ParentLife::NotServing,
             policy,
+            config_trouble: None,
             grants,
             asks: HashMap::new(),
             queue: Queue::default(),
@@ -257,6 +266,16 @@ impl State {
         &self.grants
     }
 
+    /// Tells what is wrong with the files of the configuration from the start.
+    pub fn start_with_trouble(&mut self, trouble: Option<Trouble>) {
+        self.config_trouble = trouble;
+    }
+
+    /// What is wrong with the files of the configuration, while something is.
+    pub fn config_trouble(&self) -> Option<&Trouble> {
+        self.config_trouble.as_ref()
+    }
+
     /// When something is due although nothing happens.
     pub fn next_due(&self, now: Moment) -> Option<Duration> {
         let retries = self.asks.values().filter_map(|ask| match &ask.stage {
@@ -327,6 +346,7 @@ impl State {
                 self.annotated(&id, digest, outcomes, &mut effects);
             }
             Event::Parent(life) => self.parent(life, &mut effects),
+            Event::Renewed(renewal) => self.renewed(*renewal, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.
             Event::Stuck(candidate) => drop(self.given_up.insert(candidate)),

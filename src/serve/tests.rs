@@ -1,5 +1,6 @@
 //! The pure step, driven by events alone: what must hold after any sequence of them, and a few sequences in particular.
 
+mod again;
 mod inbox;
 mod recall;
 
@@ -10,8 +11,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, ListedState, Listing,
-    ParentLife, Person, RelayOutcome, Setup, State,
+    AnnotatorChain, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock,
+    ListedState, Listing, ParentLife, Person, RelayOutcome, Renewal, Setup, State, Trouble,
 };
 use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
@@ -36,17 +37,64 @@ const INBOX: policy::Inbox = policy::Inbox {
 /// Oldest age of a request that does not say how long it waits.
 const MAX_AGE: Duration = Duration::from_mins(1);
 
-/// Rules under which `ls` is allowed, `rm` denied, and everything else asked.
-fn policy() -> Arc<Policy> {
-    let rules = br#"{"permission": {"bash": {"ls": "allow", "rm": "deny"}}}"#;
-    let config = Config::read(rules, "test").unwrap();
-    Arc::new(Policy::from_layers(&Layers {
-        global: LayerRules::Rules(&config.permission),
-        project: LayerRules::Absent,
-        agents: Vec::new(),
-        yolo: Switch::Off,
-        ..Layers::default()
-    }))
+/// The rules of the modelled session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    /// `ls` is allowed, `rm` denied, and everything else asked: what holds at first.
+    First,
+    /// `make` is allowed as well, and `cook` denied.
+    Second,
+    /// Nothing is allowed, and `rm` denied: the first ones, whose file is broken now.
+    Clamped,
+}
+
+impl Rules {
+    fn allows(self, command: &str) -> bool {
+        match self {
+            Self::First => command == "ls",
+            Self::Second => matches!(command, "ls" | "make"),
+            Self::Clamped => false,
+        }
+    }
+
+    fn denies(self, command: &str) -> bool {
+        command == "rm" || self == Self::Second && command == "cook"
+    }
+
+    fn policy(self) -> Policy {
+        let rules: &[u8] = match self {
+            Self::First | Self::Clamped => br#"{"permission": {"bash": {"ls": "allow", "rm": "deny"}}}"#,
+            Self::Second => {
+                br#"{"permission": {"bash": {"ls": "allow", "make": "allow", "cook": "deny", "rm": "deny"}}}"#
+            }
+        };
+        let config = Config::read(rules, "test").unwrap();
+        let policy = Policy::from_layers(&Layers {
+            global: LayerRules::Rules(&config.permission),
+            project: LayerRules::Absent,
+            agents: Vec::new(),
+            yolo: Switch::Off,
+            ..Layers::default()
+        });
+        if self == Self::Clamped {
+            policy.clamped()
+        } else {
+            policy
+        }
+    }
+
+    fn renewal(self) -> Box<Renewal> {
+        Box::new(Renewal {
+            policy: Arc::new(self.policy()),
+            trouble: (self == Self::Clamped).then(|| Trouble::Broken("it is torn".to_owned())),
+            files: Vec::new(),
+            notices: Vec::new(),
+            annotators: AnnotatorChain::default(),
+            forwarding_timeout: Duration::from_mins(10),
+            request_max_age: MAX_AGE,
+            limits: policy::Limits::default(),
+        })
+    }
 }
 
 fn id(text: &str) -> RequestId {
@@ -187,6 +235,8 @@ enum Op {
     Annotated(&'static str, bool),
     Parent(ParentLife),
     PersonGone,
+    /// The configuration was read again.
+    Renew(Rules),
     Closed(&'static str),
     Pass(u64),
 }
@@ -228,6 +278,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Annotated(name, stale)),
         1 => prop::sample::select(vec![ParentLife::Serving, ParentLife::NotServing]).prop_map(Op::Parent),
         1 => Just(Op::PersonGone),
+        2 => prop::sample::select(vec![Rules::First, Rules::Second, Rules::Clamped]).prop_map(Op::Renew),
         1 => name().prop_map(Op::Closed),
         2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 70_000]).prop_map(Op::Pass),
     ]
@@ -258,6 +309,9 @@ struct Model {
     once_annotated: HashMap<RequestId, Digest>,
     log: Vec<Entry>,
     told: Vec<Broadcast>,
+    /// What was taken off the screen, and why.
+    withdrawn: Vec<(RequestId, String)>,
+    notices: Vec<String>,
     /// What the parent was asked, and is still asked.
     relayed: HashMap<RequestId, Digest>,
     /// What it was ever asked.
@@ -266,6 +320,7 @@ struct Model {
     read: HashSet<(RequestId, Digest)>,
     /// What may be approved, because a rule, a grant, the person or the parent says so.
     licensed: HashSet<(RequestId, Digest)>,
+    rules: Rules,
     granted: HashSet<&'static str>,
     /// What is granted once the answer with it is delivered.
     to_grant: HashMap<(RequestId, Digest), &'static str>,
@@ -304,7 +359,11 @@ impl Model {
             inbox,
             annotates,
         };
-        let mut state = State::new(setup, policy(), SessionRules::new(None));
+        let mut state = State::new(
+            setup,
+            Arc::new(Rules::First.policy()),
+            SessionRules::new(None),
+        );
         state.set_file_clock(FileClock::default());
         Self {
             state,
@@ -324,10 +383,13 @@ impl Model {
             once_annotated: HashMap::new(),
             log: Vec::new(),
             told: Vec::new(),
+            withdrawn: Vec::new(),
+            notices: Vec::new(),
             relayed: HashMap::new(),
             once_relayed: HashMap::new(),
             read: HashSet::new(),
             licensed: HashSet::new(),
+            rules: Rules::First,
             granted: HashSet::new(),
             to_grant: HashMap::new(),
             decided: HashMap::new(),
@@ -508,6 +570,10 @@ impl Model {
             }
             Op::Parent(life) => self.step(Event::Parent(life)),
             Op::PersonGone => self.step(Event::PersonGone),
+            Op::Renew(rules) => {
+                self.rules = rules;
+                self.step(Event::Renewed(rules.renewal()));
+            }
             Op::Closed(name) => self.step(Event::Closed(id(name))),
             Op::Pass(ms) => {
                 self.now += ms;
@@ -571,6 +637,7 @@ impl Model {
             Effect::Answer(answer) => self.perform_answer(&answer, fails),
             Effect::Log(entry) => self.log.push(entry),
             Effect::Broadcast(told) => self.told.push(told),
+            Effect::Notice(text) => self.notices.push(text),
             Effect::CheckLife(id) => {
                 let file = self.files.get(id.as_str());
                 let life = file.map_or(RequesterLife::RequestGone, |file| file.life);
@@ -603,7 +670,8 @@ impl Model {
                 self.annotations = shown.annotations;
                 self.shown = Some(pair);
             }
-            Effect::Withdraw { id, .. } => {
+            Effect::Withdraw { id, why } => {
+                self.withdrawn.push((id.clone(), why));
                 // It may have been asked for again meanwhile.
                 if self.open.as_ref() != Some(&id) {
                     self.wanted.remove(&id);
@@ -668,7 +736,8 @@ impl Model {
         }
         let pair = (id, Digest::of(&file.bytes));
         if let Content::Asks(command) = file.content
-            && (command == "ls" || self.granted.contains(command) && command != "rm")
+            && (self.rules.allows(command)
+                || self.granted.contains(command) && !self.rules.denies(command))
         {
             self.licensed.insert(pair.clone());
         }

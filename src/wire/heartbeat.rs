@@ -36,6 +36,8 @@ pub struct HeartbeatRelay {
     pub agent: Option<String>,
     /// Why its review log cannot be written, while that is so; for inspection only.
     pub log_failure: Option<String>,
+    /// Why the files of its configuration are not in force as they are, while that is so; for inspection only.
+    pub config_failure: Option<String>,
 }
 
 impl Heartbeat {
@@ -71,6 +73,7 @@ impl Heartbeat {
             mode: relay.mode.as_deref(),
             agent: relay.agent.as_deref(),
             log_failure: relay.log_failure.as_deref(),
+            config_failure: relay.config_failure.as_deref(),
         });
         Ok(serde_json::to_vec(&Out {
             session_id: &self.session_id,
@@ -91,6 +94,7 @@ impl HeartbeatRelay {
             mode: fields.text("mode"),
             agent: fields.text("agent"),
             log_failure: fields.text("logFailure"),
+            config_failure: fields.text("configFailure"),
         }
     }
 }
@@ -126,6 +130,8 @@ struct RelayOut<'a> {
     agent: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log_failure: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_failure: Option<&'a str>,
 }
 
 /// What a requester knows about the session it waits for, by its own observation.

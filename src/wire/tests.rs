@@ -335,16 +335,20 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
         maybe(text()),
         maybe(text()),
         maybe(text()),
+        maybe(text()),
     )
         .prop_map(
-            |(held, public_key, process, queued, mode, agent, log_failure)| HeartbeatRelay {
-                held,
-                public_key,
-                process,
-                queued,
-                mode,
-                agent,
-                log_failure,
+            |(held, public_key, process, queued, mode, agent, log_failure, config_failure)| {
+                HeartbeatRelay {
+                    held,
+                    public_key,
+                    process,
+                    queued,
+                    mode,
+                    agent,
+                    log_failure,
+                    config_failure,
+                }
             },
         );
     (filled(), pid(), any::<i64>(), maybe(relay)).prop_map(
@@ -893,13 +897,15 @@ fn a_response_and_a_heartbeat_are_written_in_order() {
             mode: Some("tui".to_owned()),
             agent: Some("a".to_owned()),
             log_failure: Some("full".to_owned()),
+            config_failure: Some("torn".to_owned()),
         }),
     };
     assert_eq!(
         String::from_utf8(heartbeat.to_json().unwrap()).unwrap(),
         concat!(
             r#"{"sessionId":"P","pid":7,"updatedAt":8,"relay":{"v":1,"held":true,"publicKey":"k","pidStart":"1","#,
-            r#""bootId":"2","pidNs":"3","queued":0,"mode":"tui","agent":"a","logFailure":"full"}}"#
+            r#""bootId":"2","pidNs":"3","queued":0,"mode":"tui","agent":"a","logFailure":"full","#,
+            r#""configFailure":"torn"}}"#
         )
     );
 }

@@ -133,6 +133,9 @@ impl Document {
                     if let Some(failure) = &relay.log_failure {
                         members["logFailure"] = json!(failure);
                     }
+                    if let Some(failure) = &relay.config_failure {
+                        members["configFailure"] = json!(failure);
+                    }
                     members
                 }),
             }),

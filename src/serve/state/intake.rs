@@ -229,7 +229,8 @@ impl State {
                 match known.stage {
                     Stage::Rereading | Stage::AwaitingAnnotations => Look::Turn,
                     Stage::Queued => Look::Waiting,
-                    Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
+                    Stage::Shown(_) | Stage::Relayed(_) => Look::Asked,
+                    Stage::Deciding(_) => return,
                 }
             }
             // Other bytes under a known id: what was waiting is not what is asked.
@@ -255,6 +256,7 @@ impl State {
                     noted: false,
                     annotations: Annotations::Unasked,
                     unannotated: false,
+                    again: None,
                 },
             );
             // What was decided for other bytes under this id is nothing.
@@ -296,8 +298,7 @@ impl State {
         let judgement = match judged {
             Ok(judgement) => judgement,
             Err(cause) => {
-                self.end_opening(&id, "it cannot be judged", effects);
-                self.queue.remove(&request.requester_session_id, &id);
+                self.end_waiting(&id, "it cannot be judged", effects);
                 let decision = Decision::gate_error(format!("judging it failed: {cause}"));
                 return self.decide(&request, decision, Care::Fast, effects);
             }
@@ -306,27 +307,13 @@ impl State {
         if let Some(Fate::Denied(by)) = fate {
             return self.deny_unopened(&request, by, effects);
         }
-        if look == Look::Waiting {
-            if judgement.verdict == Verdict::Ask {
-                return self.annotate(&request, Urgency::Ahead, effects);
-            }
-            self.queue.remove(&request.requester_session_id, &id);
-        }
         match judgement.verdict {
-            Verdict::Allow => {
-                self.end_opening(&id, "policy allows it by now", effects);
-                let entry = Entry::ending(Ending::AutoApproved, &judgement.decided_by);
-                let entry = self.details(entry, &request);
-                let decision = Decision::approved(judgement.decided_by);
-                self.settle(&request, decision, vec![entry], None, Care::Fast, effects);
+            Verdict::Allow | Verdict::Deny => self.settle_by_policy(&request, judgement, effects),
+            // It stays where it is, and as it is.
+            Verdict::Ask if look == Look::Waiting => {
+                self.annotate(&request, Urgency::Ahead, effects);
             }
-            Verdict::Deny => {
-                self.end_opening(&id, "policy denies it by now", effects);
-                let entry = Entry::ending(Ending::AutoDenied, &judgement.decided_by);
-                let entry = self.details(entry, &request);
-                let decision = Decision::denied(judgement.reason, judgement.decided_by);
-                self.settle(&request, decision, vec![entry], None, Care::Fast, effects);
-            }
+            Verdict::Ask if look == Look::Asked => {}
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
             Verdict::Ask if fate == Some(Fate::Expired) => self.expire(&request, effects),
             // The person here is asked where it is the parent's turn no more as well: the parent has given it back.
