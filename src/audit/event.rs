@@ -52,8 +52,16 @@ events! {
         Prompted = "forwarded_permission.prompted",
         /// An ask is before a person, in the inbox, or with the parent.
         Waiting = "permission_request.waiting",
-        /// What a person granted holds for the whole serving session.
+        /// What a person granted along with an answer is recorded by the serving session.
         SessionRecorded = "forwarded_permission.session_recorded",
+        /// The time of a grant is over.
+        GrantExpired = "grant.expired",
+        /// The last answer that a grant was given for has been given.
+        GrantUsedUp = "grant.used_up",
+        /// Somebody took a grant back.
+        GrantRevoked = "grant.revoked",
+        /// A grant is not in force although somebody gave it, or a file says so.
+        GrantRefused = "grant.refused",
         /// An ask has left the inbox.
         Resolved = "permission_request.resolved",
         /// A process before this one had decided and answered the request.

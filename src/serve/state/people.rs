@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::grants::Granting;
 use super::{Authority, Person, Stage, State};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
@@ -157,7 +158,9 @@ impl State {
         let Some(request) = self.take_shown(id, digest) else {
             return;
         };
-        self.decide(&request, by.decision(choice), Care::Person, effects);
+        let granting = Granting::of(&choice, by);
+        let decision = by.decision(choice);
+        self.decide_granting(&request, decision, granting, Care::Person, effects);
     }
 
     /// The request that is on the screen, if it is this one in these bytes; something is done with it next.
