@@ -52,6 +52,8 @@ events! {
         Prompted = "forwarded_permission.prompted",
         /// An ask is before a person, in the inbox, or with the parent.
         Waiting = "permission_request.waiting",
+        /// A person has put an ask off: it waits on.
+        Deferred = "permission_request.deferred",
         /// What a person granted along with an answer is recorded by the serving session.
         SessionRecorded = "forwarded_permission.session_recorded",
         /// The time of a grant is over.

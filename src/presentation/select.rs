@@ -18,6 +18,9 @@ use crate::wire::{
 /// The answer that asks for everything.
 const SHOW_EVERYTHING: &str = "?";
 
+/// The answer that puts the ask off. A letter, so that it takes no number from an option.
+const NOT_NOW: &str = "l";
+
 /// Most UTF-16 units of a pattern or a name in the label of an option. The facts above have it whole.
 const MAX_LABEL_UNITS: usize = 60;
 
@@ -164,6 +167,8 @@ pub enum Answer {
     Next(Question),
     /// It asks for everything that the budget left out.
     ShowEverything,
+    /// It puts the ask off. This is no choice, and there is no decision that it could become.
+    NotNow,
     /// It is no answer: nothing is decided.
     NotAChoice(NotAChoice),
 }
@@ -313,6 +318,11 @@ impl Question {
         if fitted.elided {
             lines.push(format!("  {SHOW_EVERYTHING}) Show everything"));
         }
+        if self.step == Step::Decide {
+            lines.push(format!(
+                "  {NOT_NOW}) Not now: it waits on, behind the others"
+            ));
+        }
         lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
@@ -346,15 +356,23 @@ pub fn parse_choice(line: Option<&str>, question: &Question) -> Answer {
     if line == SHOW_EVERYTHING {
         return Answer::ShowEverything;
     }
+    if question.step == Step::Decide && unbracketed(line) == NOT_NOW {
+        return Answer::NotNow;
+    }
     match number(line).and_then(|number| number.checked_sub(1)) {
         Some(index) => question.choose(index),
         None => Answer::NotAChoice(NotAChoice::Unknown),
     }
 }
 
+/// A line without the bracket behind the name of its option.
+fn unbracketed(line: &str) -> &str {
+    line.strip_suffix(')').unwrap_or(line)
+}
+
 /// The number that a line is, as an option shows it: digits without a sign or a leading zero, perhaps with its bracket.
 fn number(line: &str) -> Option<usize> {
-    let digits = line.strip_suffix(')').unwrap_or(line);
+    let digits = unbracketed(line);
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     plain.then(|| digits.parse().ok())?
 }
@@ -496,6 +514,7 @@ mod tests {
           3) No
           4) No, provide reason
           5) Yes, for this session: reading and writing "/d/*"
+          l) Not now: it waits on, behind the others
         "#);
         let scope = next(parse_choice(Some(" 5) "), &question));
         insta::assert_snapshot!(scope.text(Extent::Everything, 80), @r#"
@@ -527,7 +546,7 @@ mod tests {
             !within.contains("line") && within.contains("\n…\n"),
             "{within}"
         );
-        assert!(within.ends_with("  ?) Show everything\n"), "{within}");
+        assert!(within.contains("\n  ?) Show everything\n"), "{within}");
         assert_eq!(parse_choice(Some("?"), &question), Answer::ShowEverything);
         let all = question.text(Extent::Everything, 80);
         assert_eq!(all.matches("line\n").count(), 50);
@@ -630,6 +649,23 @@ mod tests {
                 assert_eq!(answer, Answer::NotAChoice(NotAChoice::Unknown), "{line}");
             }
         }
+    }
+
+    #[test]
+    fn not_now_is_a_letter_and_an_answer_to_the_first_question_only() {
+        let question = decide(&payload(true), &[grant("bash", "git *")]);
+        for line in ["l", " l) "] {
+            assert_eq!(parse_choice(Some(line), &question), Answer::NotNow);
+        }
+        let unknown = Answer::NotAChoice(NotAChoice::Unknown);
+        for line in ["L", "ll", "later", "l))"] {
+            assert_eq!(parse_choice(Some(line), &question), unknown, "{line}");
+        }
+        let scope = next(parse_choice(Some("2"), &question));
+        assert_eq!(parse_choice(Some("l"), &scope), unknown);
+        let reason = next(parse_choice(Some("4"), &question));
+        let denied = Choice::DenyWithReason("l".to_owned());
+        assert_eq!(parse_choice(Some("l"), &reason), Answer::Chosen(denied));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Broadcasts;
 use super::event::{
-    Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, Shown,
+    Annotate, Answer, Care, Delivery, Effect, Event, FileClock, InLine, ParentLife, Relay, Shown,
     UNRECORDED,
 };
 use super::grants::GrantKeeper;
@@ -88,7 +88,7 @@ pub(super) struct Core {
     pub(super) prompter: Option<Box<dyn Prompter>>,
     pub(super) broadcasts: Broadcasts,
     /// How many waiting asks the prompter was told of last.
-    pub(super) waiting_told: usize,
+    pub(super) waiting_told: InLine,
     pub(super) parent: Option<LivenessProbe>,
     /// What is to be done, in the order in which it was decided.
     pub(super) work: VecDeque<Effect>,
@@ -174,6 +174,10 @@ impl Core {
                     },
                 );
             }
+            PersonEvent::PutOff { id, digest, via } => {
+                self.dispatch_first(now, Event::PutOff { id, digest, via });
+            }
+            PersonEvent::Resume => self.dispatch_first(now, Event::Resume),
             PersonEvent::Review(id) => self.dispatch_first(now, Event::Review(id)),
             PersonEvent::Close(id) => self.dispatch(now, Event::CloseReview(id)),
             PersonEvent::Denied { id, digest, by } => {
@@ -196,7 +200,7 @@ impl Core {
 
     /// Tells the person how many wait, where that has changed.
     fn tell_waiting(&mut self) {
-        let waiting = self.state.queued();
+        let waiting = self.state.in_line();
         if std::mem::replace(&mut self.waiting_told, waiting) != waiting
             && let Some(prompter) = &mut self.prompter
         {

@@ -15,6 +15,7 @@ use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
     Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, PromptPayload, RequestId,
+    UserSurface,
 };
 
 /// An input.
@@ -39,6 +40,17 @@ pub enum Event {
         /// Who chose.
         by: Answerer,
     },
+    /// A person puts off the ask that was shown with this digest. That is no decision, and nothing makes it one.
+    PutOff {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what was shown.
+        digest: Digest,
+        /// Where they said so.
+        via: UserSurface,
+    },
+    /// The person wants to see what they have put off.
+    Resume,
     /// The person asks for the review of an ask of the inbox.
     Review(RequestId),
     /// The person leaves the review of an ask without a decision.
@@ -110,6 +122,15 @@ pub enum ParentLife {
     Serving,
     /// It is not, or that cannot be told.
     NotServing,
+}
+
+/// How many asks wait for their turn before the person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InLine {
+    /// All of them.
+    pub waiting: usize,
+    /// Those among them that the person has put off, and that rest.
+    pub put_off: usize,
 }
 
 /// What became of an answer.
@@ -241,8 +262,8 @@ pub struct Shown {
     pub asked_because: Option<String>,
     /// What the annotators of this session say about it.
     pub annotations: Vec<Annotation>,
-    /// How many more wait.
-    pub waiting: usize,
+    /// The others that wait.
+    pub in_line: InLine,
     /// How long the requester will still wait, where it said so.
     pub time_left: Option<Duration>,
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
 use super::core::{Core, Errand, Notices, Rest, warning};
-use super::event::{Event, FileClock, Relay, RelayOutcome};
+use super::event::{Event, FileClock, InLine, Relay, RelayOutcome};
 use super::grants::GrantKeeper;
 use super::renewal::{Renewal, Trouble};
 use super::state::{Person, Setup, State};
@@ -260,7 +260,7 @@ impl Server {
             woken: Arc::clone(&woken),
             prompter,
             broadcasts: settings.broadcasts,
-            waiting_told: 0,
+            waiting_told: InLine::default(),
             parent: settings.parent.as_ref().map(probe),
             work: VecDeque::new(),
             reads: VecDeque::new(),

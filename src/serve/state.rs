@@ -29,7 +29,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::annotations::Annotations;
-use super::event::{Care, Effect, Event, FileClock, ParentLife};
+use super::event::{Care, Effect, Event, FileClock, InLine, ParentLife};
 use super::queue::Queue;
 use super::renewal::Trouble;
 use crate::audit::{self, Ending, Entry, Recalled};
@@ -133,6 +133,7 @@ struct Pending {
     noted: Noted,
     /// Whether it is judged without grants, because it could not be told whether they are in force.
     distrusts_grants: bool,
+    whose: Whose,
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
@@ -160,6 +161,15 @@ impl Noted {
     }
 }
 
+/// Whose an ask is that policy leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Whoever is asked at the time.
+    Anybodys,
+    /// The person's here: the parent was asked, and had no answer.
+    GivenBack,
+}
+
 #[derive(Debug)]
 enum Stage {
     /// In line for the person.
@@ -174,6 +184,13 @@ enum Stage {
     Relayed(Box<ForwardedPermissionRequest>),
     /// Decided; the answer is being delivered.
     Deciding(Box<Undelivered>),
+}
+
+impl Stage {
+    /// Whether the ask stands in line for the person.
+    fn is_queued(&self) -> bool {
+        matches!(self, Self::Queued)
+    }
 }
 
 /// Why a usable request was read.
@@ -257,9 +274,12 @@ impl State {
         self.asks.len()
     }
 
-    /// How many asks wait for their turn before the person.
-    pub fn queued(&self) -> usize {
-        self.queue.len()
+    /// The asks that wait for their turn before the person.
+    pub fn in_line(&self) -> InLine {
+        InLine {
+            waiting: self.queue.len(),
+            put_off: self.queue.resting(),
+        }
     }
 
     /// Whether an ask of this id is open.
@@ -315,11 +335,10 @@ impl State {
         let look = (!self.growing.is_empty()).then_some(Duration::from_millis(100));
         let life = (!self.asks.is_empty()).then_some(self.life_every);
         let expiry = self.next_expiry().map(|at| at.since(now));
+        let rest = self.queue.next_due().map(|at| at.since(now));
         let grants = self.grant_ends.next().map(|at| at.since(now));
-        [retry, look, life, expiry, grants]
-            .into_iter()
-            .flatten()
-            .min()
+        let due = [retry, look, life, expiry, rest, grants];
+        due.into_iter().flatten().min()
     }
 
     /// Whether a person may be asked at all, or the parent.
@@ -361,6 +380,10 @@ impl State {
                 choice,
                 by,
             } => self.chosen(&id, digest, choice, by, &mut effects),
+            Event::PutOff { id, digest, via } => {
+                self.put_off(now, &id, digest, via, &mut effects);
+            }
+            Event::Resume => self.queue.resume(),
             Event::Review(id) => self.review(&id, &mut effects),
             Event::CloseReview(id) => self.close_review(&id, &mut effects),
             Event::Denied { id, digest, by } => self.deny_listed(&id, digest, by, &mut effects),
@@ -384,7 +407,7 @@ impl State {
             Event::Tick => self.tick(now, &mut effects),
             Event::Shutdown => self.shutdown(&mut effects),
         }
-        self.next_question(&mut effects);
+        self.next_question(now, &mut effects);
         self.show_list(&mut effects);
         if self.shutting_down && self.asks.is_empty() && self.reading.is_empty() {
             effects.push(Effect::Finished);

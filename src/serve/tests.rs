@@ -12,7 +12,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    AnnotatorChain, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock,
+    AnnotatorChain, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, InLine,
     ListedState, Listing, ParentLife, Person, RelayOutcome, Renewal, Setup, State, Trouble,
 };
 use crate::audit::{self, Ending, Entry};
@@ -231,6 +231,10 @@ enum Op {
     Work(usize, bool),
     /// The person answers what is shown.
     Choose(Choice),
+    /// The person puts off what is shown, or something else than that, or wants to see all that was put off.
+    PutOff,
+    PutOffOther(&'static str),
+    Resume,
     /// The person opens an ask of the inbox, or leaves the review of one.
     Review(&'static str),
     Close(&'static str),
@@ -284,6 +288,9 @@ fn op() -> impl Strategy<Value = Op> {
         5 => Just(Op::List),
         8 => (1_usize..6, prop::bool::weighted(0.2)).prop_map(|(count, fails)| Op::Work(count, fails)),
         4 => choice().prop_map(Op::Choose),
+        2 => Just(Op::PutOff),
+        1 => name().prop_map(Op::PutOffOther),
+        1 => Just(Op::Resume),
         4 => name().prop_map(Op::Review),
         1 => name().prop_map(Op::Close),
         2 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Deny(name, stale)),
@@ -295,7 +302,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::PersonGone),
         2 => prop::sample::select(vec![Rules::First, Rules::Second, Rules::Clamped]).prop_map(Op::Renew),
         1 => name().prop_map(Op::Closed),
-        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 70_000]).prop_map(Op::Pass),
+        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 20_000, 70_000]).prop_map(Op::Pass),
         2 => any::<bool>().prop_map(Op::Revoke),
     ]
 }
@@ -316,6 +323,8 @@ struct Model {
     open: Option<RequestId>,
     /// Whose review the person has asked for and not seen yet.
     wanted: HashSet<RequestId>,
+    /// What the person has put off and not asked for since, and when.
+    put_off: HashMap<(RequestId, Digest), u64>,
     /// What the person has denied.
     denied: HashSet<(RequestId, Digest)>,
     /// What the annotators said about the ask that was shown last.
@@ -401,6 +410,7 @@ impl Model {
             listing: Listing::default(),
             open: None,
             wanted: HashSet::new(),
+            put_off: HashMap::new(),
             denied: HashSet::new(),
             annotations: Vec::new(),
             annotating: HashMap::new(),
@@ -528,6 +538,16 @@ impl Model {
                     self.choose(id, digest, choice);
                 }
             }
+            Op::PutOff => self.put_off(),
+            Op::PutOffOther(name) => self.step(Event::PutOff {
+                id: id(name),
+                digest: Digest::of(b"something else"),
+                via: UserSurface::Dialog,
+            }),
+            Op::Resume => {
+                self.put_off.clear();
+                self.step(Event::Resume);
+            }
             Op::Review(name) => {
                 let before = self.open.clone();
                 self.step(Event::Review(id(name)));
@@ -540,23 +560,7 @@ impl Model {
             Op::Close(name) => {
                 self.step(Event::CloseReview(id(name)));
             }
-            Op::Deny(name, stale) => {
-                let listed = self.listing.asks.iter().find(|ask| ask.id.as_str() == name);
-                let Some(digest) = listed.map(|ask| ask.digest) else {
-                    return;
-                };
-                let digest = if stale {
-                    Digest::of(b"something else")
-                } else {
-                    self.denied.insert((id(name), digest));
-                    digest
-                };
-                self.step(Event::Denied {
-                    id: id(name),
-                    digest,
-                    by: by_person(),
-                });
-            }
+            Op::Deny(name, stale) => self.deny(name, stale),
             Op::ChooseOther(name, choice) => self.step(Event::Chosen {
                 id: id(name),
                 digest: Digest::of(b"something else"),
@@ -621,6 +625,38 @@ impl Model {
         if is_seen {
             self.step(Event::GrantsLost(vec![(id, "its file is gone".into())]));
         }
+    }
+
+    /// The person puts off what is in front of them.
+    fn put_off(&mut self) {
+        let Some((id, digest)) = self.shown.clone() else {
+            return;
+        };
+        if self.inbox.is_none() {
+            self.shown = None;
+            self.put_off.insert((id.clone(), digest), self.now);
+        }
+        let via = UserSurface::Dialog;
+        self.step(Event::PutOff { id, digest, via });
+    }
+
+    /// The person denies an ask of the list, as the list has it or in other bytes.
+    fn deny(&mut self, name: &str, stale: bool) {
+        let listed = self.listing.asks.iter().find(|ask| ask.id.as_str() == name);
+        let Some(digest) = listed.map(|ask| ask.digest) else {
+            return;
+        };
+        let digest = if stale {
+            Digest::of(b"something else")
+        } else {
+            self.denied.insert((id(name), digest));
+            digest
+        };
+        self.step(Event::Denied {
+            id: id(name),
+            digest,
+            by: by_person(),
+        });
     }
 
     /// Two annotators are done with an ask: one with a text, one without.
@@ -706,6 +742,11 @@ impl Model {
                 assert_eq!(self.shown, None, "a question over an open question");
                 let pair = (shown.request.id.clone(), shown.digest);
                 assert!(self.read.contains(&pair), "shown unread");
+                let since = self.put_off.remove(&pair);
+                assert!(
+                    since.is_none_or(|since| self.now >= since + 30_000),
+                    "shown although it was put off"
+                );
                 if self.inbox.is_some() {
                     assert!(self.wanted.remove(&pair.0), "it opens by itself");
                 }
@@ -730,6 +771,8 @@ impl Model {
             Effect::Relay(relay) => {
                 let id = relay.request.id.clone();
                 assert!(self.read.contains(&(id.clone(), relay.digest)));
+                // Somebody else is asked: what comes back from there has not rested for nothing.
+                self.put_off.remove(&(id.clone(), relay.digest));
                 let before = self.relayed.insert(id.clone(), relay.digest);
                 assert_eq!(before, None, "{id} is with the parent already");
                 self.once_relayed.insert(id, relay.digest);
@@ -1190,6 +1233,135 @@ fn a_grant_that_reached_nobody_or_was_not_recorded_is_not_in_force() {
         model.settle();
         assert_eq!(shown(&model), Some("b"));
     }
+}
+
+fn put_off(model: &mut Model) {
+    model.op(Op::PutOff);
+    model.settle();
+}
+
+#[test]
+fn what_is_put_off_comes_behind_the_others_and_back_when_it_has_rested() {
+    let mut model = with_person();
+    for name in ["a", "b"] {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    put_off(&mut model);
+    assert_eq!(shown(&model), Some("b"));
+    put_off(&mut model);
+    // Both wait on, and neither is shown before its time; nothing was decided, and each time is in the log.
+    assert_eq!(shown(&model), None);
+    let in_line = model.state.in_line();
+    assert_eq!((in_line.waiting, in_line.put_off), (2, 2));
+    assert!(model.decided.is_empty() && model.told.len() == 2);
+    let deferred: Vec<_> = model
+        .log
+        .iter()
+        .filter(|entry| entry.event() == audit::Event::Deferred.name())
+        .map(|entry| (&entry.details()["requestId"], &entry.details()["via"]))
+        .collect();
+    assert_eq!(
+        deferred,
+        [
+            (&"a".into(), &"dialog".into()),
+            (&"b".into(), &"dialog".into())
+        ]
+    );
+    assert_eq!(
+        model.state.next_due(model.moment()),
+        Some(Duration::from_secs(1))
+    );
+    // A new one is shown at once.
+    model.op(Op::Pass(29_000));
+    model.put("c", Content::Asks("cook"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("c"));
+    model.op(Op::Choose(Choice::Deny));
+    model.settle();
+    assert_eq!(shown(&model), None);
+    let due = model.state.next_due(model.moment()).unwrap();
+    assert!(due <= Duration::from_secs(1), "{due:?}");
+    model.op(Op::Pass(1_000));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    // An answer that was meant for it before it was put off, or for other bytes, does nothing.
+    put_off(&mut model);
+    model.op(Op::ChooseOther("a", Choice::Once));
+    model.settle();
+    assert!(model.decided.len() == 1);
+    assert_eq!(shown(&model), Some("b"));
+    put_off(&mut model);
+    model.op(Op::Resume);
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+}
+
+#[test]
+fn what_is_put_off_is_settled_without_the_person_as_everything_that_waits() {
+    let put_off_one = || {
+        let mut model = with_person();
+        model.put("a", Content::Asks("make"), true);
+        model.list();
+        model.settle();
+        put_off(&mut model);
+        model
+    };
+    // Its requester takes it back, or dies.
+    for op in [Op::Take("a"), Op::Die("a")] {
+        let mut model = put_off_one();
+        model.op(op);
+        model.op(Op::Closed("a"));
+        model.list();
+        model.settle();
+        assert_eq!(model.state.in_line(), InLine::default());
+    }
+    // It expires.
+    let mut model = put_off_one();
+    for _ in 0..3 {
+        model.op(Op::Pass(20_001));
+    }
+    model.settle();
+    assert_eq!(
+        (shown(&model), model.state.in_line()),
+        (None, InLine::default())
+    );
+    // A grant covers it: policy allows it.
+    let mut model = put_off_one();
+    model.put("b", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("b"));
+    model.op(Op::Choose(grant_for_session()));
+    model.settle();
+    assert_eq!(model.decided.len(), 2);
+    assert!(model.decided.values().all(Decision::is_approved));
+    // The session ends.
+    let mut model = put_off_one();
+    model.shut_down();
+    model.end();
+    assert!(model.decided.is_empty() && model.files.is_empty());
+}
+
+#[test]
+fn what_is_put_off_when_the_parent_has_come_goes_to_it_unless_it_gave_it_back() {
+    let mut model = Model::new(Person::Here, Some("G"));
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    model.op(Op::Parent(ParentLife::Serving));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    put_off(&mut model);
+    assert_eq!((shown(&model), model.relayed.len()), (None, 1));
+    model.op(Op::GiveBack("a"));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    put_off(&mut model);
+    assert_eq!((model.relayed.len(), model.state.in_line().put_off), (0, 1));
 }
 
 #[test]

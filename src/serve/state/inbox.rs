@@ -16,7 +16,8 @@
 use std::collections::VecDeque;
 
 use super::annotations::Urgency;
-use super::{Authority, Person, Stage, State};
+use super::people::deferred;
+use super::{Person, Stage, State, Whose};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy;
@@ -26,7 +27,9 @@ use crate::prompt::Answerer;
 use crate::serve::event::{Care, Effect};
 use crate::serve::listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 use crate::spool::Candidate;
-use crate::wire::{Decision, DecisionSource, Digest, ForwardedPermissionRequest, RequestId};
+use crate::wire::{
+    Decision, DecisionSource, Digest, ForwardedPermissionRequest, RequestId, UserSurface,
+};
 
 /// Most UTF-16 units of a name that the list keeps: who asks may call itself anything, at any length.
 const MAX_NAME_UNITS: usize = 200;
@@ -51,8 +54,6 @@ struct Item {
     fate: Option<Fate>,
     /// How it ends once the answer is delivered.
     ending: Option<Outcome>,
-    /// Whether the parent was asked and had no answer: then it stays here.
-    given_back: bool,
 }
 
 /// What becomes of an ask when it has been read again.
@@ -151,7 +152,6 @@ impl State {
                 ask: listed,
                 fate: None,
                 ending: None,
-                given_back: false,
             },
         );
         self.note_waiting(request, &payload, effects);
@@ -160,25 +160,22 @@ impl State {
 
     /// Notes that the parent had no answer: the ask stays with the person here.
     pub(super) fn note_given_back(&mut self, id: &RequestId) {
-        if let Some(item) = self.inbox.as_mut().and_then(|inbox| inbox.item(id)) {
-            item.given_back = true;
+        if let Some(ask) = self.asks.get_mut(id) {
+            ask.whose = Whose::GivenBack;
         }
     }
 
     /// The parent can be asked again: what it had no answer to then, it may have one to now.
     pub(super) fn forget_given_back(&mut self) {
-        for item in self.inbox.iter_mut().flat_map(|inbox| &mut inbox.items) {
-            item.given_back = false;
+        for ask in self.asks.values_mut() {
+            ask.whose = Whose::Anybodys;
         }
     }
 
     /// Whether an ask waits for the person here although the parent is served.
     pub(super) fn stays_here(&self, id: &RequestId) -> bool {
-        self.person == Person::Here
-            && self.inbox.as_ref().is_some_and(|inbox| {
-                let mut items = inbox.items.iter();
-                items.any(|item| item.ask.id == *id && item.given_back)
-            })
+        let whose = self.asks.get(id).map(|ask| ask.whose);
+        self.person == Person::Here && whose == Some(Whose::GivenBack)
     }
 
     /// Opens the review of an ask that waits, where none is open.
@@ -211,19 +208,18 @@ impl State {
         });
         self.on_screen = None;
         self.touch_list();
-        let stays = self.stays_here(id) || self.authority() == Authority::Person;
-        let Some(ask) = self.asks.get_mut(id) else {
-            return;
-        };
+        let Some(ask) = self.asks.get(id) else { return };
+        let was_shown = matches!(ask.stage, Stage::Shown(_));
         // One that is being read is put in line when it has been.
-        if matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAnnotations) {
-            if stays {
-                ask.stage = Stage::Queued;
-                self.queue.push(&ask.requester, id.clone());
-            } else {
-                ask.stage = Stage::Rereading;
-                self.look_at(Candidate::of(id), effects);
-            }
+        if !was_shown && !matches!(ask.stage, Stage::AwaitingAnnotations) {
+            return;
+        }
+        if was_shown {
+            effects.push(deferred(id, UserSurface::Dialog));
+        }
+        self.wait_on(id, effects);
+        if let Some(ask) = self.asks.get(id).filter(|ask| ask.stage.is_queued()) {
+            self.queue.push(&ask.requester, id.clone());
         }
     }
 

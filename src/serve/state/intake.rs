@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::annotations::{Annotations, Urgency};
 use super::inbox::Fate;
-use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State};
+use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State, Whose};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict, chain_of};
@@ -255,6 +255,7 @@ impl State {
                     stage: Stage::Queued,
                     noted: Noted::Nothing,
                     distrusts_grants: false,
+                    whose: Whose::Anybodys,
                     annotations: Annotations::Unasked,
                     unannotated: false,
                     again: None,
