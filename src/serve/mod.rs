@@ -14,6 +14,7 @@
 mod annotate;
 mod core;
 mod event;
+mod grants;
 mod listing;
 mod queue;
 mod renewal;
