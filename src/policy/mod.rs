@@ -16,6 +16,7 @@
 mod command;
 mod config;
 mod dialog_keys;
+mod envelope;
 mod front_matter;
 mod infrastructure;
 mod json;
@@ -32,6 +33,7 @@ pub use config::{
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 pub use dialog_keys::DialogKeys;
+pub use envelope::{Bounds, Cap, Enveloped, RulesInForce};
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};

@@ -340,6 +340,7 @@ mod tests {
             digest: Digest::of(bytes.as_bytes()),
             asked_because: None,
             annotations: Vec::new(),
+            with_chain: None,
             waiting: 0,
             time_left: None,
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::Broadcasts;
 use super::event::{
-    Annotate, Answer, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay, Shown,
-    UNRECORDED,
+    Annotate, Answer, Authorize, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay,
+    Shown, UNRECORDED,
 };
 use super::state::State;
 use super::wake::{Closed, Woken};
@@ -65,6 +65,10 @@ pub(super) enum Errand {
     Annotate(Box<Annotate>),
     /// Stop them.
     CancelAnnotating(RequestId),
+    /// Ask a link of the chain about an ask.
+    Authorize(Box<Authorize>),
+    /// Stop it.
+    CancelAuthorizing(RequestId),
     /// Watch the directory anew.
     Rearm,
 }
@@ -393,6 +397,7 @@ impl Core {
                 mode: Some(self.mode.to_owned()),
                 agent: Some(self.agent.clone()),
                 log_failure: self.log.failure(),
+                authorizers: self.state.link_health(),
             }),
         };
         let Ok(bytes) = record.to_json() else { return };
@@ -488,6 +493,13 @@ impl Core {
             Effect::CancelRelay(id) => self.errands.push(Errand::CancelRelay(id)),
             Effect::Annotate(annotate) => self.errands.push(Errand::Annotate(annotate)),
             Effect::CancelAnnotating(id) => self.errands.push(Errand::CancelAnnotating(id)),
+            Effect::Authorize(authorize) => self.errands.push(Errand::Authorize(authorize)),
+            Effect::CancelAuthorizing(id) => self.errands.push(Errand::CancelAuthorizing(id)),
+            Effect::Thinking(id, link) => {
+                if let Some(prompter) = &mut self.prompter {
+                    prompter.thinking(&id, link.as_deref());
+                }
+            }
             Effect::Finished => self.finished = true,
         }
     }

@@ -1,7 +1,9 @@
 //! Everything that can happen to a serving session, and everything that it can do: the two alphabets of the pure step.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::chain::Link;
 use super::listing::Listing;
 use crate::audit::Entry;
 use crate::clock::Moment;
@@ -11,7 +13,8 @@ use crate::program::Outcome as ProgramOutcome;
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, PromptPayload, RequestId,
+    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, LinkVerdict, PromptPayload,
+    RequestId,
 };
 
 /// An input.
@@ -64,6 +67,8 @@ pub enum Event {
     Relayed(RequestId, Digest, RelayOutcome),
     /// What the annotators made of an ask of these bytes, in their order.
     Annotated(RequestId, Digest, Vec<AnnotatorOutcome>),
+    /// A link of the chain has answered, or failed.
+    Authorized(Authorized),
     /// The parent session is, or is not, demonstrably being served.
     Parent(ParentLife),
     /// What became of an answer.
@@ -92,6 +97,21 @@ pub struct AnnotatorOutcome {
     pub name: String,
     /// Its text.
     pub outcome: ProgramOutcome<String>,
+}
+
+/// How asking a link of the chain ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorized {
+    /// Id of the ask.
+    pub id: RequestId,
+    /// Digest of the bytes that it was asked about.
+    pub digest: Digest,
+    /// Name of the link.
+    pub link: String,
+    /// What it said.
+    pub outcome: ProgramOutcome<LinkVerdict>,
+    /// How long it took.
+    pub latency: Duration,
 }
 
 /// Whether the parent can be asked.
@@ -175,6 +195,12 @@ pub enum Effect {
     Annotate(Box<Annotate>),
     /// Nobody will read what they write about it.
     CancelAnnotating(RequestId),
+    /// Ask a link of the chain about an ask.
+    Authorize(Box<Authorize>),
+    /// Nobody heeds what it says about it.
+    CancelAuthorizing(RequestId),
+    /// This link thinks about the ask that is on screen now, or none does any more.
+    Thinking(RequestId, Option<String>),
     /// Everything is settled: the session can end.
     Finished,
 }
@@ -218,6 +244,8 @@ pub struct Shown {
     pub asked_because: Option<String>,
     /// What the annotators of this session say about it.
     pub annotations: Vec<Annotation>,
+    /// The link of the chain that has not answered yet, and may decide before the person does.
+    pub with_chain: Option<String>,
     /// How many more wait.
     pub waiting: usize,
     /// How long the requester will still wait, where it said so.
@@ -247,6 +275,17 @@ pub struct Annotate {
     pub digest: Digest,
     /// What the annotators get of it.
     pub facts: AskFacts,
+}
+
+/// An ask to put to a link of the chain.
+#[derive(Debug, Clone)]
+pub struct Authorize {
+    /// Digest of its bytes.
+    pub digest: Digest,
+    /// Who is asked.
+    pub link: Arc<Link>,
+    /// What the link gets of it.
+    pub facts: Arc<AskFacts>,
 }
 
 /// An ask to pass on.

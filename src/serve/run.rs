@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
+use super::chain::{AuthorizerChain, Authorizing};
 use super::core::{Core, Errand, Notices, Rest, warning};
 use super::event::{Event, FileClock, Relay, RelayOutcome};
 use super::state::{Person, Setup, State};
@@ -84,6 +85,8 @@ pub struct Settings {
     pub parent: Option<Parent>,
     /// Who adds a text to what a person is asked.
     pub annotators: AnnotatorChain,
+    /// Who is asked before the person.
+    pub authorizers: AuthorizerChain,
     /// Recorded policy.
     pub policy: Arc<Policy>,
     /// Home directory, for patterns that begin with it.
@@ -163,6 +166,7 @@ pub struct Server {
     relays: JoinSet<(RequestId, Digest, RelayOutcome)>,
     relay_handles: HashMap<RequestId, AbortHandle>,
     annotating: Annotating,
+    authorizing: Authorizing,
 }
 
 impl std::fmt::Debug for Server {
@@ -227,6 +231,7 @@ impl Server {
                 Mode::Dialog | Mode::Select | Mode::Headless => None,
             },
             annotates: !settings.annotators.is_empty(),
+            chain: settings.authorizers,
         };
         let grants = SessionRules::new(settings.home.as_deref());
         let woken = Arc::<Woken>::default();
@@ -276,6 +281,7 @@ impl Server {
             relays: JoinSet::new(),
             relay_handles: HashMap::new(),
             annotating: Annotating::new(settings.annotators),
+            authorizing: Authorizing::default(),
         };
         server.start_watch(watch);
         server.say_who_is_not_there();
@@ -305,15 +311,17 @@ impl Server {
         Ok(())
     }
 
-    /// Annotators that are named and not there: nothing is decided otherwise without them, but somebody counts on them.
+    /// Programs that are named and not there: nothing is allowed without them that would not be with them, but somebody counts
+    /// on them.
     fn say_who_is_not_there(&self) {
-        let entries: Vec<Entry> = self
-            .annotating
-            .unregistered()
-            .iter()
-            .map(|name| Entry::new(audit::Event::AnnotatorUnregistered).with("name", name.as_str()))
-            .collect();
-        self.core().record(&entries);
+        let entry = |event, name: &String| Entry::new(event).with("name", name.as_str());
+        let mut core = self.core();
+        let annotators = self.annotating.unregistered().iter();
+        let annotators = annotators.map(|name| entry(audit::Event::AnnotatorUnregistered, name));
+        let authorizers = core.state.chain().unregistered().iter();
+        let authorizers = authorizers.map(|name| entry(audit::Event::AuthorizerUnregistered, name));
+        let entries: Vec<Entry> = annotators.chain(authorizers).collect();
+        core.record(&entries);
     }
 
     /// Tells the person something that needs no answer.
@@ -387,6 +395,9 @@ impl Server {
                 }
                 Some(annotated) = self.annotating.next() => {
                     self.core().dispatch(clock::now(), annotated);
+                }
+                Some(authorized) = self.authorizing.next() => {
+                    self.core().dispatch(clock::now(), authorized);
                 }
                 () = woken.notify.notified() => self.wake(),
                 () = tokio::time::sleep_until(clock::instant(due).into()) => self.on_time(&mut times),
@@ -472,6 +483,8 @@ impl Server {
                 }
                 Errand::Annotate(annotate) => self.annotating.start(*annotate),
                 Errand::CancelAnnotating(id) => self.annotating.cancel(&id),
+                Errand::Authorize(authorize) => self.authorizing.start(*authorize),
+                Errand::CancelAuthorizing(id) => self.authorizing.cancel(&id),
                 Errand::Rearm => self.rearm(),
             }
         }
@@ -520,6 +533,7 @@ impl Server {
     fn take_leave(mut self) -> Result<(), ServeError> {
         self.relays.abort_all();
         self.annotating.cancel_all();
+        self.authorizing.cancel_all();
         if let Some((watch, id)) = self.watch.take() {
             watch.forget(&id);
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! Listed ─▶ Read ─▶ judge ─┬─ allow, deny ──────────▶ Answer ─▶ Answered ─▶ forgotten
 //!                          └─ ask ─┬─ Relay ─▶ Relayed ─▶ Answer
+//!                                  ├─ Authorize ─▶ Authorized ─▶ read and judged again ─▶ Answer
 //!                                  └─ queue ─▶ read and judged again ─▶ Show ─▶ Chosen ─▶ Answer
 //!                                      └─ Annotate ─▶ Annotated ─────────────┘
 //! ```
@@ -12,6 +13,7 @@
 //! until it is delivered: a failed write never leads to a second question.
 
 mod annotations;
+mod chain;
 mod given;
 mod inbox;
 mod intake;
@@ -27,6 +29,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::annotations::Annotations;
+pub use self::chain::{CHAIN_GRACE, LinkTally};
+use super::chain::AuthorizerChain;
 use super::event::{Care, Effect, Event, FileClock, ParentLife};
 use super::queue::Queue;
 use crate::audit::{self, Ending, Entry, Recalled};
@@ -77,12 +81,16 @@ pub struct Setup {
     pub inbox: Option<policy::Inbox>,
     /// Whether there are annotators.
     pub annotates: bool,
+    /// Who is asked before the person.
+    pub chain: AuthorizerChain,
 }
 
 /// A serving session.
 #[derive(Debug)]
 pub struct State {
     setup: Setup,
+    /// When the event came that is being looked at.
+    now: Moment,
     person: Person,
     parent_life: ParentLife,
     policy: Arc<Policy>,
@@ -95,6 +103,11 @@ pub struct State {
     annotating: usize,
     /// Asks in line that are still to be annotated, in order of arrival; some of them may have gone.
     unannotated: VecDeque<RequestId>,
+    /// How many asks have a place before the chain.
+    chains: usize,
+    /// Asks that wait for one.
+    chain_line: Queue,
+    tallies: Vec<LinkTally>,
     /// Files whose reading was asked for and is still to come: a listing in between asks for none of them again.
     reading: HashSet<Candidate>,
     /// Files that are looked at again, and since when.
@@ -129,10 +142,25 @@ struct Pending {
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
+    chain: chain::Chain,
+    /// Until when the chain has it alone.
+    alone_until: Option<Moment>,
+    parent: ParentSaid,
+}
+
+/// What the parent said to an ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ParentSaid {
+    /// Nothing, or it was not asked.
+    Nothing,
+    /// It had no answer: the ask stays here.
+    NoAnswer,
 }
 
 #[derive(Debug)]
 enum Stage {
+    /// With the chain, and with nobody else yet.
+    WithChain,
     /// In line for the person.
     Queued,
     /// Its turn has come; it is read again.
@@ -180,6 +208,8 @@ impl State {
         Self {
             person: setup.person,
             inbox: setup.inbox.map(inbox::Inbox::new),
+            now: Moment::default(),
+            tallies: LinkTally::none_of(&setup.chain),
             setup,
             parent_life: ParentLife::NotServing,
             policy,
@@ -189,6 +219,8 @@ impl State {
             on_screen: None,
             annotating: 0,
             unannotated: VecDeque::new(),
+            chains: 0,
+            chain_line: Queue::default(),
             reading: HashSet::new(),
             growing: HashMap::new(),
             given_up: HashSet::new(),
@@ -252,6 +284,11 @@ impl State {
         self.asks.get(id).is_some_and(|ask| ask.held)
     }
 
+    /// Who is asked before the person.
+    pub fn chain(&self) -> &AuthorizerChain {
+        &self.setup.chain
+    }
+
     /// The grants of this session.
     pub fn grants(&self) -> &SessionRules {
         &self.grants
@@ -261,7 +298,8 @@ impl State {
     pub fn next_due(&self, now: Moment) -> Option<Duration> {
         let retries = self.asks.values().filter_map(|ask| match &ask.stage {
             Stage::Deciding(undelivered) => undelivered.retry_at,
-            Stage::Queued
+            Stage::WithChain
+            | Stage::Queued
             | Stage::Rereading
             | Stage::AwaitingAnnotations
             | Stage::Shown(_)
@@ -271,7 +309,9 @@ impl State {
         let look = (!self.growing.is_empty()).then_some(Duration::from_millis(100));
         let life = (!self.asks.is_empty()).then_some(self.life_every);
         let expiry = self.next_expiry().map(|at| at.since(now));
-        [retry, look, life, expiry].into_iter().flatten().min()
+        let grace = self.next_grace().map(|at| at.since(now));
+        let due = [retry, look, life, expiry, grace];
+        due.into_iter().flatten().min()
     }
 
     /// Whether a person may be asked at all, or the parent.
@@ -288,6 +328,7 @@ impl State {
     /// Takes one event.
     pub fn step(&mut self, now: Moment, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.now = now;
         if let Some(inbox) = &mut self.inbox {
             inbox.now = now;
         }
@@ -326,6 +367,7 @@ impl State {
             Event::Annotated(id, digest, outcomes) => {
                 self.annotated(&id, digest, outcomes, &mut effects);
             }
+            Event::Authorized(done) => self.authorized(done, &mut effects),
             Event::Parent(life) => self.parent(life, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.
@@ -394,7 +436,8 @@ impl State {
         let ask = self.asks.get(id);
         let recorded = ask.is_some_and(|ask| match &ask.stage {
             Stage::Deciding(undelivered) => undelivered.recorded,
-            Stage::Queued
+            Stage::WithChain
+            | Stage::Queued
             | Stage::Rereading
             | Stage::AwaitingAnnotations
             | Stage::Shown(_)

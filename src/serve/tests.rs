@@ -1,5 +1,6 @@
 //! The pure step, driven by events alone: what must hold after any sequence of them, and a few sequences in particular.
 
+mod chain;
 mod inbox;
 mod recall;
 
@@ -10,8 +11,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, ListedState, Listing,
-    ParentLife, Person, RelayOutcome, Setup, State,
+    AnnotatorOutcome, Answer, Authorized, AuthorizerChain, Authorizers, Care, Delivery, Effect,
+    Event, FileClock, ListedState, Listing, ParentLife, Person, RelayOutcome, Setup, State,
 };
 use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
@@ -22,8 +23,8 @@ use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, RequestId, SessionId,
-    UserSurface,
+    Annotation, AuthorizerVerdict, Decision, DecisionSource, DecisionState, Digest, GrantWidth,
+    LinkVerdict, RequestId, Ruling, SessionId, UserSurface,
 };
 
 /// The limits of the modelled inbox.
@@ -184,6 +185,8 @@ enum Op {
     GiveBack(&'static str),
     /// The annotators are done with an ask, or with an ask that they were once asked about.
     Annotated(&'static str, bool),
+    /// A link says this about an ask, or about one that it was once asked about; none for a failure.
+    Authorized(&'static str, Option<Ruling>, bool),
     Parent(ParentLife),
     PersonGone,
     Closed(&'static str),
@@ -207,6 +210,15 @@ fn choice() -> impl Strategy<Value = Choice> {
     ])
 }
 
+fn ruling() -> impl Strategy<Value = Option<Ruling>> {
+    prop::sample::select(vec![
+        None,
+        Some(Ruling::Allow),
+        Some(Ruling::Defer),
+        Some(Ruling::Deny),
+    ])
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let content = prop::sample::select(CONTENTS.to_vec());
     prop_oneof![
@@ -224,10 +236,12 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (name(), any::<bool>()).prop_map(|(name, stale)| Op::Relayed(name, stale)),
         1 => name().prop_map(Op::GiveBack),
         4 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Annotated(name, stale)),
+        6 => (name(), ruling(), prop::bool::weighted(0.1))
+            .prop_map(|(name, ruling, stale)| Op::Authorized(name, ruling, stale)),
         1 => prop::sample::select(vec![ParentLife::Serving, ParentLife::NotServing]).prop_map(Op::Parent),
         1 => Just(Op::PersonGone),
         1 => name().prop_map(Op::Closed),
-        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 70_000]).prop_map(Op::Pass),
+        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 2_500, 70_000]).prop_map(Op::Pass),
     ]
 }
 
@@ -254,6 +268,13 @@ struct Model {
     /// What annotators are asked about, and were ever.
     annotating: HashMap<RequestId, Digest>,
     once_annotated: HashMap<RequestId, Digest>,
+    /// Which link is asked about which bytes, and all that were.
+    authorizing: HashMap<RequestId, (Digest, String)>,
+    once_authorized: Vec<(RequestId, Digest, String)>,
+    /// What a link has refused.
+    refused: HashSet<(RequestId, Digest)>,
+    /// Which link the person was told to be waiting for, with the ask that was shown last.
+    with_chain: Option<String>,
     log: Vec<Entry>,
     told: Vec<Broadcast>,
     /// What the parent was asked, and is still asked.
@@ -290,6 +311,16 @@ impl Model {
         annotates: bool,
         inbox: Option<policy::Inbox>,
     ) -> Self {
+        Self::with_chain(person, parent, annotates, inbox, AuthorizerChain::default())
+    }
+
+    fn with_chain(
+        person: Person,
+        parent: Option<&str>,
+        annotates: bool,
+        inbox: Option<policy::Inbox>,
+        chain: AuthorizerChain,
+    ) -> Self {
         let setup = Setup {
             session: SessionId::parse("P").unwrap(),
             requests_path: "/spool/requests".into(),
@@ -301,6 +332,7 @@ impl Model {
             limits: policy::Limits::default(),
             inbox,
             annotates,
+            chain,
         };
         let mut state = State::new(setup, policy(), SessionRules::new(None));
         state.set_file_clock(FileClock::default());
@@ -320,6 +352,10 @@ impl Model {
             annotations: Vec::new(),
             annotating: HashMap::new(),
             once_annotated: HashMap::new(),
+            authorizing: HashMap::new(),
+            once_authorized: Vec::new(),
+            refused: HashSet::new(),
+            with_chain: None,
             log: Vec::new(),
             told: Vec::new(),
             relayed: HashMap::new(),
@@ -370,7 +406,7 @@ impl Model {
         let opens = |effect: &Effect| {
             matches!(
                 effect,
-                Effect::Show(_) | Effect::Relay(_) | Effect::Annotate(_)
+                Effect::Show(_) | Effect::Relay(_) | Effect::Annotate(_) | Effect::Authorize(_)
             )
         };
         assert!(
@@ -504,6 +540,7 @@ impl Model {
                     self.annotated(name, digest);
                 }
             }
+            Op::Authorized(name, ruling, stale) => self.authorized(name, ruling, stale),
             Op::Parent(life) => self.step(Event::Parent(life)),
             Op::PersonGone => self.step(Event::PersonGone),
             Op::Closed(name) => self.step(Event::Closed(id(name))),
@@ -527,6 +564,56 @@ impl Model {
             },
         ];
         self.step(Event::Annotated(id(name), digest, outcomes));
+    }
+
+    /// The link that is asked about an ask answers; or one that was asked once does, whoever is asked now.
+    fn authorized(&mut self, name: &str, ruling: Option<Ruling>, stale: bool) {
+        let ask = id(name);
+        let (digest, link) = if stale {
+            let of_it = |(other, ..): &&(RequestId, Digest, String)| *other == ask;
+            let Some((_, digest, link)) = self.once_authorized.iter().find(of_it).cloned() else {
+                return;
+            };
+            if self.authorizing.get(&ask) == Some(&(digest, link.clone())) {
+                return;
+            }
+            (digest, link)
+        } else {
+            let Some(asked) = self.authorizing.remove(&ask) else {
+                return;
+            };
+            let pair = (ask.clone(), asked.0);
+            match ruling {
+                Some(Ruling::Allow) if self.may_be_allowed(&pair) => {
+                    self.licensed.insert(pair);
+                }
+                Some(Ruling::Deny) => drop(self.refused.insert(pair)),
+                Some(Ruling::Allow | Ruling::Defer) | None => {}
+            }
+            asked
+        };
+        let outcome = match ruling {
+            None => Outcome::Failed(Failure::TooMuch),
+            Some(ruling) => Outcome::Answered(LinkVerdict {
+                ruling,
+                reason: Some("so it says".into()),
+            }),
+        };
+        self.step(Event::Authorized(Authorized {
+            id: ask,
+            digest,
+            link,
+            outcome,
+            latency: Duration::from_millis(7),
+        }));
+    }
+
+    /// Whether a link may allow what these bytes ask: their surface is known, and their text is what was sent.
+    fn may_be_allowed(&self, (ask, digest): &(RequestId, Digest)) -> bool {
+        let file = self.files.get(ask.as_str());
+        let file = file.filter(|file| Digest::of(&file.bytes) == *digest);
+        // What has gone meanwhile is approved by nobody in any case.
+        file.is_none_or(|file| file.content != Content::Replaced)
     }
 
     /// The person answers what is in front of them.
@@ -599,6 +686,7 @@ impl Model {
                     "shown before its annotations"
                 );
                 self.annotations = shown.annotations;
+                self.with_chain = shown.with_chain;
                 self.shown = Some(pair);
             }
             Effect::Withdraw { id, .. } => {
@@ -627,6 +715,23 @@ impl Model {
                 self.once_annotated.insert(id, digest);
             }
             Effect::CancelAnnotating(id) => drop(self.annotating.remove(&id)),
+            Effect::Authorize(authorize) => {
+                let (id, digest) = (authorize.facts.request_id.clone(), authorize.digest);
+                let link = authorize.link.name().to_owned();
+                assert!(self.read.contains(&(id.clone(), digest)));
+                let asked = (digest, link.clone());
+                let before = self.authorizing.insert(id.clone(), asked);
+                assert_eq!(before, None, "{id} is with a link already");
+                assert!(self.authorizing.len() <= 8, "too many chains at once");
+                self.once_authorized.push((id, digest, link));
+            }
+            // It may have answered before it could be stopped.
+            Effect::CancelAuthorizing(id) => drop(self.authorizing.remove(&id)),
+            Effect::Thinking(id, link) => {
+                if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
+                    self.with_chain = link;
+                }
+            }
             Effect::Finished => self.finished = true,
         }
     }
@@ -695,6 +800,13 @@ impl Model {
                 DecisionState::ApprovedForServingSession,
                 "this state is not for the wire"
             );
+        }
+        if let DecisionSource::Authorizer {
+            verdict: AuthorizerVerdict::Deny,
+            ..
+        } = answer.decision.decided_by
+        {
+            assert!(self.refused.contains(&pair), "no link refused: {answer:?}");
         }
         if matches!(answer.decision.decided_by, DecisionSource::User { .. })
             && !answer.decision.is_approved()
@@ -785,6 +897,10 @@ impl Model {
             self.annotating.is_empty(),
             "annotations that nobody reads are written"
         );
+        assert!(
+            self.authorizing.is_empty(),
+            "a link is asked that decides nothing"
+        );
     }
 }
 
@@ -844,10 +960,12 @@ proptest! {
         (person, parent) in setups(),
         annotates in any::<bool>(),
         inbox in prop::option::of(Just(INBOX)),
+        links in 0_usize..3,
         before in prop::collection::vec(op(), 0..60),
         after in prop::collection::vec(op(), 0..8),
     ) {
-        let mut model = Model::with(person, parent, annotates, inbox);
+        let chain = chain::of(&["first", "second"][..links]);
+        let mut model = Model::with_chain(person, parent, annotates, inbox, chain);
         for op in before {
             model.op(op);
         }

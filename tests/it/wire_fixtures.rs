@@ -130,6 +130,15 @@ impl Document {
                     if let Some(failure) = &relay.log_failure {
                         members["logFailure"] = json!(failure);
                     }
+                    if !relay.authorizers.is_empty() {
+                        let links = relay.authorizers.iter().map(|link| {
+                            json!({
+                                "name": link.name, "asked": link.asked, "failed": link.failed,
+                                "missing": link.missing,
+                            })
+                        });
+                        members["authorizers"] = links.collect();
+                    }
                     members
                 }),
             }),

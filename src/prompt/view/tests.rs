@@ -49,6 +49,7 @@ pub(super) fn shown(payload: &Value, grants: &Value) -> Shown {
         digest: Digest::of(bytes.as_bytes()),
         asked_because: None,
         annotations: Vec::new(),
+        with_chain: None,
         waiting: 0,
         time_left: None,
     }

@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 
 use super::annotations::Urgency;
-use super::{Authority, Person, Stage, State};
+use super::{Authority, ParentSaid, Person, Stage, State};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy;
@@ -51,8 +51,6 @@ struct Item {
     fate: Option<Fate>,
     /// How it ends once the answer is delivered.
     ending: Option<Outcome>,
-    /// Whether the parent was asked and had no answer: then it stays here.
-    given_back: bool,
 }
 
 /// What becomes of an ask when it has been read again.
@@ -151,34 +149,39 @@ impl State {
                 ask: listed,
                 fate: None,
                 ending: None,
-                given_back: false,
             },
         );
         self.note_waiting(request, &payload, effects);
         None
     }
 
+    /// Whether the list has no room for this ask.
+    pub(super) fn inbox_is_full(&self, id: &RequestId) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| {
+            let waiting = inbox.items.iter().filter(|item| item.ending.is_none());
+            waiting.clone().all(|item| item.ask.id != *id)
+                && waiting.count() >= inbox.limits.max_pending
+        })
+    }
+
     /// Notes that the parent had no answer: the ask stays with the person here.
     pub(super) fn note_given_back(&mut self, id: &RequestId) {
-        if let Some(item) = self.inbox.as_mut().and_then(|inbox| inbox.item(id)) {
-            item.given_back = true;
+        if let Some(ask) = self.asks.get_mut(id) {
+            ask.parent = ParentSaid::NoAnswer;
         }
     }
 
     /// The parent can be asked again: what it had no answer to then, it may have one to now.
     pub(super) fn forget_given_back(&mut self) {
-        for item in self.inbox.iter_mut().flat_map(|inbox| &mut inbox.items) {
-            item.given_back = false;
+        for ask in self.asks.values_mut() {
+            ask.parent = ParentSaid::Nothing;
         }
     }
 
     /// Whether an ask waits for the person here although the parent is served.
     pub(super) fn stays_here(&self, id: &RequestId) -> bool {
-        self.person == Person::Here
-            && self.inbox.as_ref().is_some_and(|inbox| {
-                let mut items = inbox.items.iter();
-                items.any(|item| item.ask.id == *id && item.given_back)
-            })
+        let ask = self.asks.get(id);
+        self.person == Person::Here && ask.is_some_and(|ask| ask.parent == ParentSaid::NoAnswer)
     }
 
     /// Opens the review of an ask that waits, where none is open.
@@ -264,7 +267,7 @@ impl State {
                 ask.stage = Stage::Rereading;
                 self.queue.remove(&ask.requester, id);
             }
-            Stage::AwaitingAnnotations => ask.stage = Stage::Rereading,
+            Stage::WithChain | Stage::AwaitingAnnotations => ask.stage = Stage::Rereading,
             Stage::Rereading if item.fate.is_none() => {}
             Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
         }

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::annotations::{Annotations, Urgency};
+use super::annotations::Annotations;
+use super::chain::Chain;
 use super::inbox::Fate;
-use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State};
+use super::{CHANGED, ENDED, GONE, Look, ParentSaid, Pending, SPOOL_LABEL, Stage, State};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
@@ -228,7 +229,7 @@ impl State {
                 known.stamp = stamp;
                 match known.stage {
                     Stage::Rereading | Stage::AwaitingAnnotations => Look::Turn,
-                    Stage::Queued => Look::Waiting,
+                    Stage::Queued | Stage::WithChain => Look::Waiting,
                     Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
                 }
             }
@@ -255,6 +256,9 @@ impl State {
                     noted: false,
                     annotations: Annotations::Unasked,
                     unannotated: false,
+                    chain: Chain::Unasked,
+                    alone_until: None,
+                    parent: ParentSaid::Nothing,
                 },
             );
             // What was decided for other bytes under this id is nothing.
@@ -306,9 +310,17 @@ impl State {
         if let Some(Fate::Denied(by)) = fate {
             return self.deny_unopened(&request, by, effects);
         }
+        if judgement.verdict == Verdict::Ask {
+            if self.settle_as_ruled(&request, effects) {
+                return;
+            }
+            if !self.shutting_down {
+                self.begin_chain(&request, effects);
+            }
+        }
         if look == Look::Waiting {
             if judgement.verdict == Verdict::Ask {
-                return self.annotate(&request, Urgency::Ahead, effects);
+                return self.annotate_in_line(&request, effects);
             }
             self.queue.remove(&request.requester_session_id, &id);
         }
