@@ -13,6 +13,7 @@
 
 mod figures;
 mod floor;
+mod judge;
 mod log;
 mod log_reading;
 mod place;
@@ -32,18 +33,22 @@ use product::{Product, Serving};
 /// Name of a row for `--only`, and what measures and prints it.
 type Row = (&'static str, fn(&Place));
 
-const ROWS: [Row; 15] = [
+const ROWS: &[Row] = &[
     ("round-trip", round_trip),
     ("key-press", key_press),
     ("in-flight", in_flight),
     ("question", question),
     ("start", start),
     ("waiting", waiting),
+    ("thousand-rules", thousand_rules),
     ("ls", ls),
     ("memory", memory),
     ("idle", idle),
     ("render", render::render),
     ("seal", seal::seal),
+    ("judge", judge::judge),
+    ("judge-many", judge::asks),
+    ("rules-load", judge::load),
     ("log", log::log),
     ("log-verify", log_reading::verify),
     ("log-search", log_reading::search),
@@ -75,7 +80,7 @@ fn main() {
     println!("{}", place.describe());
     Line::head();
     for (row, measure) in ROWS {
-        if only.as_deref().is_none_or(|only| only == row) {
+        if only.as_deref().is_none_or(|only| only == *row) {
             measure(&place);
         }
     }
@@ -295,7 +300,7 @@ const MANY: usize = 10_000;
 fn waiting(place: &Place) {
     let (floor, product) = in_turn(
         || floor::pass(place, Role::FloorDrain, MANY),
-        || product::drain(place, MANY),
+        || product::drain(place, MANY, Serving::Policy),
     );
     let what = "10,000 requests waiting at start: all answered";
     Line {
@@ -304,6 +309,21 @@ fn waiting(place: &Place) {
         floor,
         product,
         goal: Goal::AtMostTimes(1.3),
+    }
+    .print();
+}
+
+fn thousand_rules(place: &Place) {
+    let (one, thousand) = in_turn(
+        || product::drain(place, MANY, Serving::Policy),
+        || product::drain(place, MANY, Serving::ThousandRules),
+    );
+    Line {
+        what: "10,000 requests answered by 1,000 rules; the floor is one rule",
+        unit: Unit::Seconds,
+        floor: one,
+        product: thousand,
+        goal: Goal::AtMostTimes(1.1),
     }
     .print();
 }

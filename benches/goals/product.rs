@@ -33,6 +33,8 @@ pub(crate) struct Product {
 pub(crate) enum Serving {
     /// A rule allows everything.
     Policy,
+    /// The last of a thousand rules allows `ls`.
+    ThousandRules,
     /// A rule allows `ls`, and a person is asked about the rest.
     Person,
 }
@@ -63,6 +65,7 @@ impl Product {
     pub(crate) fn start_server(&self, serving: Serving) -> Spawned {
         let (mode, bash) = match serving {
             Serving::Policy => ("headless", json!({ "*": "allow" })),
+            Serving::ThousandRules => ("headless", thousand_rules()),
             Serving::Person => (
                 "select",
                 json!({ "*": "ask", "ls": "allow", "ls *": "allow" }),
@@ -370,15 +373,25 @@ pub(crate) fn beside_a_question(place: &Place, question: bool, count: usize) -> 
     product.relay(1, 1, count, Duration::ZERO).times
 }
 
+/// Rules for commands of which the last one decides.
+fn thousand_rules() -> serde_json::Value {
+    let others = (0..999).map(|n| (format!("tool-{n} --flag *"), json!("ask")));
+    let last = ("ls *".to_owned(), json!("allow"));
+    others
+        .chain([last])
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
 /// Start of the server to the answer of the last of so many requests.
-pub(crate) fn drain(place: &Place, waiting: usize) -> f64 {
+pub(crate) fn drain(place: &Place, waiting: usize, serving: Serving) -> f64 {
     let product = Product::new(place);
     product.leave_waiting("ls -l", waiting);
     let last = product
         .requests()
         .join(format!("w-{:05}.json", waiting - 1));
     let started = Instant::now();
-    let _server = product.start_server(Serving::Policy);
+    let _server = product.start_server(serving);
     until("the last request is answered", || !last.exists());
     let took = started.elapsed().as_secs_f64();
     until("every request is answered", || {

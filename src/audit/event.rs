@@ -52,6 +52,8 @@ events! {
         Prompted = "forwarded_permission.prompted",
         /// An ask is before a person, in the inbox, or with the parent.
         Waiting = "permission_request.waiting",
+        /// A person has put an ask off: it waits on.
+        Deferred = "permission_request.deferred",
         /// What a person granted holds for the whole serving session.
         SessionRecorded = "forwarded_permission.session_recorded",
         /// An ask has left the inbox.
@@ -84,6 +86,12 @@ events! {
         TrustedAllow = "authorizer_trusted_allow",
         /// The configuration names an authorizer that there is no program for.
         AuthorizerUnregistered = "authorizer_chain_unregistered_link",
+        /// The configuration was read again and is in force.
+        ConfigReloaded = "config.reloaded",
+        /// The configuration was read again and cannot be used: what was allowed is asked.
+        ConfigBroken = "config.broken",
+        /// The project's configuration is not as it was trusted: the rules from before hold.
+        ConfigUntrusted = "config.untrusted",
         /// Something could not be used or done, and the session goes on.
         Warning = "permission_forwarding.warning",
         /// Something failed for an ask, and is tried again.

@@ -84,6 +84,8 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
         mode,
         parent: None,
         policy: Arc::new(Policy::from_layers(&layers)),
+        renewals: mpsc::unbounded_channel().1,
+        trouble: None,
         home: env.home().map(|home| home.to_string_lossy().into_owned()),
         forwarding_timeout: config.forwarding_timeout,
         request_max_age: config.request_max_age,

@@ -20,6 +20,7 @@ mod output;
 mod pin;
 mod place;
 mod role;
+mod roles;
 mod schema;
 mod serve;
 mod show;

@@ -337,6 +337,8 @@ fn settings(
         mode,
         parent,
         policy: Arc::new(loaded.policy(home.as_deref())?),
+        renewals: mpsc::unbounded_channel().1,
+        trouble: None,
         home,
         forwarding_timeout: loaded.config.forwarding_timeout,
         request_max_age: loaded.config.request_max_age,

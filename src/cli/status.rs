@@ -1,5 +1,7 @@
 //! `askrelay status`: the sessions of the spool, who serves them, and what this process is among them.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::env::Env;
@@ -7,13 +9,15 @@ use super::exit::Exit;
 use super::output::{self, Out};
 use super::pin::Pins;
 use super::place::Place;
+use super::role::Own;
+use super::roles::{Roles, Served};
 use super::{PlaceArgs, role};
-use crate::ask::Trust;
+use crate::ask::{NoParent, Target, Trust};
 use crate::clock;
 use crate::presentation::text::visible;
 use crate::process::Life;
 use crate::spool::{Events, HeartbeatView, LockState, Missing, SessionView, Spool, SpoolError};
-use crate::wire::LinkHealth;
+use crate::wire::{HeartbeatRelay, LinkHealth, SessionId};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -43,78 +47,122 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         .transpose()?
         .unwrap_or_default();
     let own = role::served(env, None, &default);
-    let parent = role::asked(env, None, &default, &own.id);
     let ancestors = role::lineage(env)?;
     let pins = Pins::new(env, None, &ancestors, config.require_seal.is_on())?;
+    let nearest = |session: &SessionId| pins.nearest_known(session, &own.id);
+    let seen = Seen {
+        path: place.spool_path()?,
+        spool: spool.as_ref(),
+        quarantined,
+        // As `ask` finds it, whose own session is another where nobody named it.
+        asked: role::asked(env, None, &default, &role::requester(env, None).id),
+        roles: Roles::of(
+            env,
+            &own,
+            |session| served_now(&sessions, &nearest(session)),
+            |session| pins.trust(&nearest(session)),
+        ),
+        own: &own,
+        pins: &pins,
+        requires_seal: config.require_seal.is_on(),
+    };
     if args.json {
-        out.json(&json!({
-            "type": "place",
-            "spool": place.spool_path()?.to_string_lossy(),
-            "exists": spool.is_some(),
-            "events": spool.as_ref().map(|spool| spool.events() == Events::Local),
-            "quarantined": quarantined,
-        }))?;
-        out.json(&json!({
-            "type": "role",
-            "session": own.id,
-            "sessionFrom": own.reason,
-            "parent": parent.as_ref().ok().map(|target| target.session.as_str()),
-            "servingKey": parent.as_ref().ok().and_then(|target| key_text(&pins.trust(&pins.nearest_known(&target.session, &own.id)))),
-            "requireSeal": config.require_seal.is_on(),
-            "parentFrom": parent.as_ref().map_or_else(ToString::to_string, |target| target.reason.clone()),
-        }))?;
+        for line in seen.json() {
+            out.json(&line)?;
+        }
         for view in &sessions {
             out.json(&session_json(view))?;
         }
-        out.flush()?;
-        return Ok(Exit::Ok);
-    }
-    let network = match &spool {
-        None => "  (nothing there yet)",
-        Some(spool) if spool.events() == Events::Remote => {
-            "  (a network or user-space file system: polled)"
+    } else {
+        for row in seen.rows() {
+            out.line(&visible(&row))?;
         }
-        Some(_) => "",
-    };
-    out.line(&format!(
-        "spool    {}{network}",
-        place.spool_path()?.display()
-    ))?;
-    out.line(&format!(
-        "session  {}  (from {})",
-        visible(&own.id),
-        own.reason
-    ))?;
-    match &parent {
-        Ok(target) => {
-            out.line(&format!(
-                "asks     {}  (from {})",
-                visible(target.session.as_str()),
-                target.reason
-            ))?;
-            let known = pins.nearest_known(&target.session, &own.id);
-            if known != target.session {
-                out.line(&format!(
-                    "         in its place {}, the nearest session above whose key is known",
-                    visible(known.as_str())
-                ))?;
-            }
-            out.line(&format!("seals    {}", believed(&pins.trust(&known))))?;
-        }
-        Err(nobody) => out.line(&format!(
-            "asks     nobody: {}",
-            visible(&nobody.tried.join("; "))
-        ))?,
+        out.line("")?;
+        table(&mut out, &sessions)?;
     }
-    if quarantined > 0 {
-        out.line(&format!(
-            "aside    {quarantined} unusable files in the quarantine"
-        ))?;
-    }
-    out.line("")?;
-    table(&mut out, &sessions)?;
     out.flush()?;
     Ok(Exit::Ok)
+}
+
+/// What is told of the place and of this process, before the sessions.
+struct Seen<'a> {
+    path: PathBuf,
+    spool: Option<&'a Spool>,
+    quarantined: usize,
+    own: &'a Own,
+    /// The session that `ask` addresses.
+    asked: Result<Target, NoParent>,
+    roles: Roles,
+    pins: &'a Pins<'a>,
+    requires_seal: bool,
+}
+
+impl Seen<'_> {
+    fn json(&self) -> [Value; 2] {
+        let place = json!({
+            "type": "place",
+            "spool": self.path.to_string_lossy(),
+            "exists": self.spool.is_some(),
+            "events": self.spool.map(|spool| spool.events() == Events::Local),
+            "quarantined": self.quarantined,
+        });
+        let asked = self.asked.as_ref();
+        let key = asked.ok().and_then(|target| {
+            let known = self.pins.nearest_known(&target.session, &self.own.id);
+            key_text(&self.pins.trust(&known))
+        });
+        let mut role = json!({
+            "type": "role",
+            "session": self.own.id,
+            "sessionFrom": self.own.reason,
+            "parent": asked.ok().map(|target| target.session.as_str()),
+            "servingKey": key,
+            "requireSeal": self.requires_seal,
+            "parentFrom": asked.map_or_else(ToString::to_string, |target| target.reason.clone()),
+        });
+        if let Some(role) = role.as_object_mut() {
+            role.extend(self.roles.json());
+        }
+        [place, role]
+    }
+
+    fn rows(&self) -> Vec<String> {
+        let network = match self.spool {
+            None => "  (nothing there yet)",
+            Some(spool) if spool.events() == Events::Remote => {
+                "  (a network or user-space file system: polled)"
+            }
+            Some(_) => "",
+        };
+        let mut rows = vec![
+            format!("spool    {}{network}", self.path.display()),
+            format!("session  {}  (from {})", self.own.id, self.own.reason),
+        ];
+        match &self.asked {
+            Ok(target) => {
+                rows.push(format!(
+                    "asks     {}  (from {})",
+                    target.session, target.reason
+                ));
+                let known = self.pins.nearest_known(&target.session, &self.own.id);
+                if known != target.session {
+                    rows.push(format!(
+                        "         in its place {known}, the nearest session above whose key is known"
+                    ));
+                }
+                rows.push(format!("seals    {}", believed(&self.pins.trust(&known))));
+            }
+            Err(nobody) => rows.push(format!("asks     nobody: {}", nobody.tried.join("; "))),
+        }
+        rows.extend(self.roles.rows());
+        if self.quarantined > 0 {
+            rows.push(format!(
+                "aside    {} unusable files in the quarantine",
+                self.quarantined
+            ));
+        }
+        rows
+    }
 }
 
 /// The sessions, one a line.
@@ -150,6 +198,13 @@ fn table(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
                     visible(failure)
                 ))?;
             }
+            if let Some(failure) = config_failure(view) {
+                out.line(&format!(
+                    "the configuration of {} is not in force as it is: {}",
+                    visible(&view.name),
+                    visible(failure)
+                ))?;
+            }
         }
     }
     Ok(())
@@ -157,8 +212,17 @@ fn table(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
 
 /// Why the log of a session cannot be written, as its server says.
 fn log_failure(view: &SessionView) -> Option<&str> {
+    relay(view)?.log_failure.as_deref()
+}
+
+/// Why the files of its configuration are not in force as they are, as its server says.
+fn config_failure(view: &SessionView) -> Option<&str> {
+    relay(view)?.config_failure.as_deref()
+}
+
+fn relay(view: &SessionView) -> Option<&HeartbeatRelay> {
     match &view.heartbeat {
-        HeartbeatView::Record(record, ..) => record.relay.as_ref()?.log_failure.as_deref(),
+        HeartbeatView::Record(record, ..) => record.relay.as_ref(),
         HeartbeatView::Absent | HeartbeatView::Bad(_) => None,
     }
 }
@@ -224,6 +288,18 @@ fn served(view: &SessionView) -> &'static str {
             _ => "stale",
         },
         (HeartbeatView::Absent, _) => "no",
+    }
+}
+
+/// Whether a session is served, as far as one look can tell.
+fn served_now(sessions: &[SessionView], session: &SessionId) -> Served {
+    let mut views = sessions.iter();
+    let view = views.find(|view| view.session.as_ref() == Some(session));
+    match view.map(served) {
+        Some("yes") => Served::Yes,
+        Some("stale") => Served::No("its heartbeat has stopped"),
+        Some("bad") => Served::No("its heartbeat cannot be read"),
+        Some(_) | None => Served::No("no process serves it"),
     }
 }
 
@@ -300,6 +376,7 @@ fn session_json(view: &SessionView) -> Value {
             "publicKey": record.relay.as_ref().and_then(|relay| relay.public_key.as_deref()),
             "queued": record.relay.as_ref().and_then(|relay| relay.queued),
             "logFailure": log_failure(view),
+            "configFailure": config_failure(view),
             "authorizers": links(view).iter().map(|link| json!({
                 "name": link.name,
                 "asked": link.asked,

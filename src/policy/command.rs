@@ -25,8 +25,10 @@ impl<'a> Bench<'a> {
         };
         let is_only = values.iter().all(|value| value.as_ref() == first);
         let mut found = self.line(asked, first, floor, is_only);
+        let rested = self.rested();
         for other in lines.filter(|other| *other != first) {
             let said = self.line(asked, other, None, false);
+            let _counts_for_nothing = self.rests_on_since(rested);
             if said.verdict == Verdict::Deny {
                 found = found.or_stricter(said);
             }
@@ -58,6 +60,7 @@ impl<'a> Bench<'a> {
         // What the requester says about the text holds for the one command that is all of it, or else for the line.
         let has_one = reading.units.iter().any(covers_all);
         let mut found: Option<Finding<'a>> = None;
+        let rested = self.rested();
         for unit in &reading.units {
             let said = self.unit(asked, unit, floor.filter(|_| covers_all(unit)));
             found = Some(match found {
@@ -76,10 +79,12 @@ impl<'a> Bench<'a> {
         if found.verdict == Verdict::Deny {
             return found;
         }
-        if is_only
-            && let Some(grant) = self.grant(BASH_SURFACE, |pattern| is_exactly(pattern, line))
-        {
-            return Finding::granted(asked, grant);
+        if is_only {
+            let by_units = self.rests_on_since(rested);
+            if let Some(grant) = self.grant(BASH_SURFACE, |pattern| is_exactly(pattern, line)) {
+                return Finding::granted(asked, grant);
+            }
+            self.rests_on.extend(by_units);
         }
         if let Some(floor) = floor.filter(|_| !has_one) {
             found = self.unless_switched(found, floor);

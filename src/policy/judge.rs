@@ -20,7 +20,8 @@ use std::sync::Arc;
 use super::config::Switch;
 use super::pattern::Pattern;
 use super::rules::{Origin, Policy, Rule, RuleSet, Verdict};
-use super::session_rules::{SessionGrant, SessionRules};
+use super::session_grant::{GrantId, SessionGrant};
+use super::session_rules::Grants;
 use super::{BASH_SURFACE, family_members, is_path_surface};
 use crate::wire::{DecisionSource, ForwardedAccessIntent, PromptPayload, SENTINEL_LOSSY_TEXT};
 
@@ -57,6 +58,9 @@ pub struct Judgement {
     pub asked_because: Option<String>,
     /// Everything that matched, in the order in which it was tried.
     pub matched: Vec<MatchedRule>,
+    /// Of an allow: the grants that it rests on, one for each part of the ask that a grant allows. If one of them is gone, the ask
+    /// has to be judged again.
+    pub rests_on: Vec<GrantId>,
 }
 
 /// One rule or grant that matched.
@@ -113,15 +117,20 @@ impl MatchedRule {
 
 impl Policy {
     /// What the rules, and the grants of the session, say about an ask.
-    pub fn judge(&self, question: &Question<'_>, grants: &SessionRules) -> Judgement {
+    pub fn judge<'g>(
+        &'g self,
+        question: &Question<'g>,
+        grants: impl Into<Grants<'g>>,
+    ) -> Judgement {
         let Some(intent) = question.intent else {
-            return Finding::unknown("").into_judgement(Vec::new());
+            return Finding::unknown("").into_judgement(Vec::new(), Vec::new());
         };
         let mut bench = Bench {
             rules: self.rules_for(&intent.principal.agent_name),
-            grants,
+            grants: grants.into(),
             unit: None,
             matched: Vec::new(),
+            rests_on: Vec::new(),
         };
         let mut found = bench.ask(intent);
         for (place, unit) in intent.asking_units.iter().flatten().enumerate() {
@@ -148,8 +157,9 @@ impl Policy {
                 by: By::Infrastructure,
                 ..found
             };
+            bench.rests_on.clear();
         }
-        found.into_judgement(bench.matched)
+        found.into_judgement(bench.matched, bench.rests_on)
     }
 }
 
@@ -234,8 +244,11 @@ impl<'a> Finding<'a> {
         }
     }
 
-    fn into_judgement(self, matched: Vec<MatchedRule>) -> Judgement {
+    fn into_judgement(self, matched: Vec<MatchedRule>, mut rests_on: Vec<GrantId>) -> Judgement {
         let pattern = self.pattern.map(str::to_owned);
+        if self.verdict != Verdict::Allow {
+            rests_on.clear();
+        }
         Judgement {
             verdict: self.verdict,
             asked_because: match self.verdict {
@@ -260,6 +273,7 @@ impl<'a> Finding<'a> {
                 By::Infrastructure => DecisionSource::InfrastructureRead,
             },
             matched,
+            rests_on,
         }
     }
 }
@@ -267,9 +281,11 @@ impl<'a> Finding<'a> {
 /// Where one ask is judged.
 pub(super) struct Bench<'a> {
     pub(super) rules: &'a RuleSet,
-    grants: &'a SessionRules,
+    grants: Grants<'a>,
     unit: Option<usize>,
     matched: Vec<MatchedRule>,
+    /// The grants that have allowed something so far.
+    pub(super) rests_on: Vec<GrantId>,
 }
 
 impl<'a> Bench<'a> {
@@ -374,17 +390,12 @@ impl<'a> Bench<'a> {
     ) -> Finding<'a> {
         let rules = self.rules;
         let mut last = None;
-        rules.for_surface(judged, |rule| {
-            if values
-                .iter()
-                .any(|value| rule.pattern.matches(value.as_ref()))
-            {
-                self.matched.push(MatchedRule {
-                    unit: self.unit,
-                    matched: Matched::Rule(Arc::clone(rule)),
-                });
-                last = Some(rule);
-            }
+        rules.matching(judged, values, |rule| {
+            self.matched.push(MatchedRule {
+                unit: self.unit,
+                matched: Matched::Rule(Arc::clone(rule)),
+            });
+            last = Some(rule);
         });
         if let Some(rule) = last {
             return Finding::ruled(asked, rule);
@@ -408,11 +419,7 @@ impl<'a> Bench<'a> {
     ) -> Finding<'a> {
         let rules = self.rules;
         let mut last = None;
-        rules.for_surface(BASH_SURFACE, |rule| {
-            if rule.pattern.matches(spelling) {
-                last = Some(rule);
-            }
-        });
+        rules.matching(BASH_SURFACE, &[spelling], |rule| last = Some(rule));
         let Some(rule) = last.filter(|rule| !rule.pattern.matches(command)) else {
             return found;
         };
@@ -441,24 +448,44 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The newest grant on a surface whose pattern covers what is asked.
+    /// The grant on a surface whose pattern covers what is asked: the newest, and of those whose uses are counted none where
+    /// another one covers it.
     pub(super) fn grant(
         &mut self,
         judged: &'a str,
         covers: impl Fn(&Pattern) -> bool,
     ) -> Option<&'a Arc<SessionGrant>> {
         let grants = self.grants;
-        let mut newest = None;
+        let mut best: Option<&'a Arc<SessionGrant>> = None;
         for grant in grants.for_surface(judged) {
             if covers(grant.pattern()) {
                 self.matched.push(MatchedRule {
                     unit: self.unit,
                     matched: Matched::Grant(Arc::clone(grant)),
                 });
-                newest = Some(grant);
+                let is_better = best
+                    .is_none_or(|best| grant.uses_left().is_none() || best.uses_left().is_some());
+                if is_better {
+                    best = Some(grant);
+                }
             }
         }
-        newest
+        if let Some(grant) = best
+            && !self.rests_on.contains(&grant.id())
+        {
+            self.rests_on.push(grant.id());
+        }
+        best
+    }
+
+    /// How many grants the ask rests on so far; see [`Bench::rests_on_since`].
+    pub(super) fn rested(&self) -> usize {
+        self.rests_on.len()
+    }
+
+    /// Takes out the grants that it rests on since then: what was judged since counts for nothing, or otherwise.
+    pub(super) fn rests_on_since(&mut self, rested: usize) -> Vec<GrantId> {
+        self.rests_on.split_off(rested.min(self.rests_on.len()))
     }
 }
 
@@ -470,8 +497,8 @@ mod tests {
 
     use super::*;
     use crate::policy::{
-        AgentLayer, AgentOwner, LayerRules, Layers, Pattern, PatternRule, PermissionMap,
-        SurfaceRules,
+        AgentLayer, AgentOwner, GrantTerms, LayerRules, Layers, Lifetime, Pattern, PatternRule,
+        PermissionMap, SessionRules, SurfaceRules,
     };
     use crate::wire::{ApprovalGrant, AskingUnit, GrantWidth, Principal};
 
@@ -489,7 +516,10 @@ mod tests {
         "to*",
         "*_read",
     ];
-    const PATTERNS: [&str; 8] = ["*", "a", "a*", "b", "*b", "a ?", "a *", "a;b"];
+    const PATTERNS: [&str; 16] = [
+        "*", "a", "a*", "b", "*b", "a ?", "a *", "a;b", "?b", "*a*", "mcp_*", "b *", "* b",
+        "a* b*", "?", "a && b",
+    ];
     const VALUES: [&str; 8] = ["a", "b", "a b", "ab", "a;b", "a && b", "*", "mcp_status"];
 
     fn pick(from: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -503,7 +533,7 @@ mod tests {
     fn surface_rules() -> impl Strategy<Value = SurfaceRules> {
         prop_oneof![
             verdict().prop_map(SurfaceRules::Whole),
-            vec((pick(&PATTERNS), verdict()), 0..5).prop_map(|rules| {
+            vec((pick(&PATTERNS), verdict()), 0..14).prop_map(|rules| {
                 let mut patterns: Vec<PatternRule> = Vec::new();
                 for (pattern, verdict) in rules {
                     patterns.retain(|rule| rule.pattern != pattern);
@@ -511,6 +541,7 @@ mod tests {
                         pattern,
                         verdict,
                         reason: None,
+                        position: None,
                     });
                 }
                 SurfaceRules::Patterns(patterns)
@@ -529,8 +560,15 @@ mod tests {
                 surfaces.retain(|(key, _)| *key != surface);
                 surfaces.push((surface, rules));
             }
-            PermissionMap { surfaces }
+            of(surfaces)
         })
+    }
+
+    fn of(surfaces: Vec<(String, SurfaceRules)>) -> PermissionMap {
+        PermissionMap {
+            surfaces,
+            ..PermissionMap::default()
+        }
     }
 
     fn unit() -> impl Strategy<Value = AskingUnit> {
@@ -636,6 +674,7 @@ mod tests {
             pattern: pattern.to_owned(),
             verdict: Verdict::Deny,
             reason: None,
+            position: None,
         };
         let mut surfaces = map.surfaces.clone();
         match surfaces.iter_mut().find(|(key, _)| key == surface) {
@@ -645,6 +684,7 @@ mod tests {
                         pattern: "*".to_owned(),
                         verdict: *verdict,
                         reason: None,
+                        position: None,
                     }],
                     SurfaceRules::Patterns(patterns) => patterns.clone(),
                 };
@@ -654,7 +694,7 @@ mod tests {
             }
             None => surfaces.push((surface.to_owned(), SurfaceRules::Patterns(vec![deny]))),
         }
-        PermissionMap { surfaces }
+        of(surfaces)
     }
 
     proptest! {
@@ -772,34 +812,87 @@ mod tests {
             }
         }
 
-        /// The index by surface finds what a walk over all rules finds.
         #[test]
-        fn the_last_rule_that_matches_decides(map in map(), surface in pick(&SURFACES), value in pick(&VALUES)) {
-            let policy = policy(&map, &PermissionMap::default(), Switch::Off);
-            let rules = policy.rules_for("x");
-            let mut found = Vec::new();
-            rules.for_surface(&surface, |rule| {
-                if rule.pattern.matches(&value) {
-                    found.push(Arc::clone(rule));
+        fn an_allow_rests_on_the_grants_that_it_names_and_on_no_others(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(), counted in grants(),
+            line in option::of(pick(&["a;b", "a && b", "(a); b", "eval a; b"])),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            let intent = match line {
+                Some(line) => command(&line),
+                None => intent,
+            };
+            // Some of them are counted.
+            let mut all = grants;
+            for grant in counted.list() {
+                let suggested = [ApprovalGrant {
+                    surface: grant.surface().to_owned(),
+                    pattern: grant.pattern().as_str().to_owned(),
+                }];
+                let terms = GrantTerms { lifetime: Lifetime::Uses(3), ..GrantTerms::default() };
+                let plan = all.plan(&suggested, GrantWidth::Proven, &terms);
+                plan.new.into_iter().for_each(|grant| all.put(grant));
+            }
+            let judgement = judged(&policy, &intent, TextFidelity::Exact, &all);
+            let mut only = all.clone();
+            let mut without = all.clone();
+            for grant in all.list() {
+                if judgement.rests_on.contains(&grant.id()) {
+                    without.revoke(grant.id());
+                } else {
+                    only.revoke(grant.id());
                 }
-            });
-            let wanted: Vec<_> = rules
-                .rules()
-                .iter()
-                .filter(|rule| {
-                    Pattern::compile(&rule.surface, None).matches(&surface) && rule.pattern.matches(&value)
-                })
-                .cloned()
-                .collect();
-            prop_assert_eq!(found, wanted);
+            }
+            if judgement.verdict == Verdict::Allow {
+                let again = judged(&policy, &intent, TextFidelity::Exact, &only);
+                prop_assert_eq!(again.verdict, Verdict::Allow);
+                prop_assert_eq!(&again.rests_on, &judgement.rests_on);
+                let is_granted = matches!(judgement.decided_by, DecisionSource::SessionApproval { .. });
+                prop_assert!(!is_granted || !judgement.rests_on.is_empty());
+                if judgement.rests_on.is_empty() {
+                    let none = SessionRules::default();
+                    prop_assert_eq!(verdict_of(&policy, &intent, &none), Verdict::Allow);
+                }
+            } else {
+                prop_assert!(judgement.rests_on.is_empty());
+            }
+        }
+
+        /// The index finds what a walk over all rules finds, for an agent with rules of its own as well.
+        #[test]
+        fn the_last_rule_that_matches_decides(
+            map in map(), scout in map(), surface in pick(&SURFACES), values in vec(pick(&VALUES), 0..4),
+        ) {
+            let policy = policy(&map, &scout, Switch::Off);
+            for rules in [policy.rules_for("x"), policy.rules_for("scout"), policy.clone().clamped().rules_for("scout")] {
+                let mut found = Vec::new();
+                rules.matching(&surface, &values, |rule| found.push(Arc::clone(rule)));
+                let wanted: Vec<_> = rules
+                    .rules()
+                    .filter(|rule| {
+                        Pattern::compile(&rule.surface, None).matches(&surface)
+                            && values.iter().any(|value| rule.pattern.matches(value))
+                    })
+                    .cloned()
+                    .collect();
+                prop_assert_eq!(found, wanted);
+            }
+        }
+
+        #[test]
+        fn a_grant_never_beats_a_deny(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            if verdict_of(&policy, &intent, &SessionRules::default()) == Verdict::Deny {
+                prop_assert_eq!(verdict_of(&policy, &intent, &grants), Verdict::Deny);
+            }
         }
     }
 
     #[test]
     fn without_facts_everything_is_asked() {
-        let map = PermissionMap {
-            surfaces: vec![("*".to_owned(), SurfaceRules::Whole(Verdict::Allow))],
-        };
+        let map = of(vec![("*".to_owned(), SurfaceRules::Whole(Verdict::Allow))]);
         for text in [TextFidelity::Exact, TextFidelity::Replaced] {
             let question = Question {
                 intent: None,

@@ -10,7 +10,9 @@
 //!
 //! * Nothing that is missing, malformed or not understood is ever an allow.
 //! * A deny is tried on everything and beats whatever else matched, a grant included.
-//! * Another deny rule, another asking unit, a floor: none of them ever makes a verdict milder.
+//! * Another deny rule, another asking unit, a floor: none of them ever makes a verdict milder. No grant beats a deny.
+//! * How many rules there are changes how long they are searched, a little, and never what is found: the index gives what a walk
+//!   over all rules gives, every match in its order.
 //! * Every command that a command line would run is judged; the strictest verdict holds.
 
 mod command;
@@ -18,16 +20,20 @@ mod config;
 mod dialog_keys;
 mod envelope;
 mod front_matter;
+mod index;
 mod infrastructure;
 mod json;
 mod judge;
+mod merge;
 mod nearest;
 mod pattern;
 mod permission;
 mod read;
 mod rules;
+mod session_grant;
 mod session_rules;
 
+pub use crate::wire::Lifetime;
 pub use config::{
     CONFIG_KEYS, Config, ConfigError, ConfigProblem, DEFAULT_SESSION, Family, Inbox, Limits,
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
@@ -38,11 +44,14 @@ pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
 pub use pattern::Pattern;
-pub use permission::{MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceRules};
+pub use permission::{
+    MAX_REASON_CHARS, MapPlaces, PatternRule, PermissionMap, RulePlace, SurfaceRules,
+};
 pub use rules::{
     AgentLayer, AgentOwner, LayerRules, Layers, Origin, Policy, Rule, RuleSet, Verdict,
 };
-pub use session_rules::{GrantForm, GrantId, SessionGrant, SessionRules};
+pub use session_grant::{GrantForm, GrantId, GrantScope, GrantTerms, SessionGrant, chain_of};
+pub use session_rules::{GrantPlan, Grants, SessionRules, Used};
 
 /// Surface of command lines.
 pub const BASH_SURFACE: &str = "bash";

@@ -11,12 +11,15 @@ use super::dialog::{self, Fact};
 use super::fit::{self, Budget, Labels};
 use super::text;
 use crate::wire::{
-    ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop,
+    ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop, Lifetime,
     PromptPayload, UserSurface, proven_direction,
 };
 
 /// The answer that asks for everything.
 const SHOW_EVERYTHING: &str = "?";
+
+/// The answer that puts the ask off. A letter, so that it takes no number from an option.
+const NOT_NOW: &str = "l";
 
 /// Most UTF-16 units of a pattern or a name in the label of an option. The facts above have it whole.
 const MAX_LABEL_UNITS: usize = 60;
@@ -32,6 +35,8 @@ pub enum Choice {
         scope: GrantScope,
         /// How wide.
         width: GrantWidth,
+        /// For how long.
+        lifetime: Lifetime,
     },
     /// No.
     Deny,
@@ -54,7 +59,7 @@ impl Choice {
         let decided_by = DecisionSource::User { via };
         match self {
             Self::Once => Decision::approved(decided_by),
-            Self::Session { scope, width } => Decision {
+            Self::Session { scope, width, .. } => Decision {
                 state: match scope {
                     GrantScope::Requester => DecisionState::ApprovedForSession,
                     GrantScope::ServingSession => DecisionState::ApprovedForServingSession,
@@ -164,6 +169,8 @@ pub enum Answer {
     Next(Question),
     /// It asks for everything that the budget left out.
     ShowEverything,
+    /// It puts the ask off. This is no choice, and there is no decision that it could become.
+    NotNow,
     /// It is no answer: nothing is decided.
     NotAChoice(NotAChoice),
 }
@@ -222,6 +229,7 @@ impl Question {
                 Meaning::Choose(Choice::Session {
                     scope: GrantScope::Requester,
                     width,
+                    lifetime: Lifetime::SessionEnd,
                 })
             } else {
                 Meaning::AskScope(width)
@@ -267,6 +275,7 @@ impl Question {
                         Meaning::Choose(Choice::Session {
                             scope: *scope,
                             width,
+                            lifetime: Lifetime::SessionEnd,
                         }),
                     )
                 })
@@ -315,6 +324,11 @@ impl Question {
         if fitted.elided {
             lines.push(format!("  {SHOW_EVERYTHING}) Show everything"));
         }
+        if self.step == Step::Decide {
+            lines.push(format!(
+                "  {NOT_NOW}) Not now: it waits on, behind the others"
+            ));
+        }
         lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
@@ -348,15 +362,23 @@ pub fn parse_choice(line: Option<&str>, question: &Question) -> Answer {
     if line == SHOW_EVERYTHING {
         return Answer::ShowEverything;
     }
+    if question.step == Step::Decide && unbracketed(line) == NOT_NOW {
+        return Answer::NotNow;
+    }
     match number(line).and_then(|number| number.checked_sub(1)) {
         Some(index) => question.choose(index),
         None => Answer::NotAChoice(NotAChoice::Unknown),
     }
 }
 
+/// A line without the bracket behind the name of its option.
+fn unbracketed(line: &str) -> &str {
+    line.strip_suffix(')').unwrap_or(line)
+}
+
 /// The number that a line is, as an option shows it: digits without a sign or a leading zero, perhaps with its bracket.
 fn number(line: &str) -> Option<usize> {
-    let digits = line.strip_suffix(')').unwrap_or(line);
+    let digits = unbracketed(line);
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     plain.then(|| digits.parse().ok())?
 }
@@ -499,6 +521,7 @@ mod tests {
           3) No
           4) No, provide reason
           5) Yes, for this session: reading and writing "/d/*"
+          l) Not now: it waits on, behind the others
         "#);
         let scope = next(parse_choice(Some(" 5) "), &question));
         insta::assert_snapshot!(scope.text(Extent::Everything, 80), @r#"
@@ -511,6 +534,7 @@ mod tests {
             Answer::Chosen(Choice::Session {
                 scope: GrantScope::ServingSession,
                 width: GrantWidth::Family,
+                lifetime: Lifetime::SessionEnd,
             })
         );
     }
@@ -529,7 +553,7 @@ mod tests {
             !within.contains("line") && within.contains("\n…\n"),
             "{within}"
         );
-        assert!(within.ends_with("  ?) Show everything\n"), "{within}");
+        assert!(within.contains("\n  ?) Show everything\n"), "{within}");
         assert_eq!(parse_choice(Some("?"), &question), Answer::ShowEverything);
         let all = question.text(Extent::Everything, 80);
         assert_eq!(all.matches("line\n").count(), 50);
@@ -565,6 +589,7 @@ mod tests {
         let session = Choice::Session {
             scope: GrantScope::Requester,
             width: GrantWidth::Proven,
+            lifetime: Lifetime::SessionEnd,
         };
         assert_eq!(parse_choice(Some("2"), &question), Answer::Chosen(session));
     }
@@ -634,6 +659,23 @@ mod tests {
     }
 
     #[test]
+    fn not_now_is_a_letter_and_an_answer_to_the_first_question_only() {
+        let question = decide(&payload(true), &[grant("bash", "git *")]);
+        for line in ["l", " l) "] {
+            assert_eq!(parse_choice(Some(line), &question), Answer::NotNow);
+        }
+        let unknown = Answer::NotAChoice(NotAChoice::Unknown);
+        for line in ["L", "ll", "later", "l))"] {
+            assert_eq!(parse_choice(Some(line), &question), unknown, "{line}");
+        }
+        let scope = next(parse_choice(Some("2"), &question));
+        assert_eq!(parse_choice(Some("l"), &scope), unknown);
+        let reason = next(parse_choice(Some("4"), &question));
+        let denied = Choice::DenyWithReason("l".to_owned());
+        assert_eq!(parse_choice(Some("l"), &reason), Answer::Chosen(denied));
+    }
+
+    #[test]
     fn a_no_stands_with_or_without_its_reason() {
         let question = decide(&payload(true), &[]);
         assert_eq!(
@@ -662,6 +704,7 @@ mod tests {
         let session = |scope| Choice::Session {
             scope,
             width: GrantWidth::Family,
+            lifetime: Lifetime::SessionEnd,
         };
         for (choice, state, reason, width) in [
             (

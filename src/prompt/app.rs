@@ -1,8 +1,8 @@
 //! The dialog: what is open, and what a key does to it.
 //!
 //! One ask at a time. A letter arms an option and the same letter again takes it; the arrows choose one and Enter takes it; Escape
-//! denies. Ctrl+O shows the whole of the ask on the whole screen, to read; nothing is decided there. What counts as a key that is
-//! meant is the [`Guard`]'s to say.
+//! denies, and Tab puts the ask off. Ctrl+O shows the whole of the ask on the whole screen, to read; nothing is decided there. What
+//! counts as a key that is meant is the [`Guard`]'s to say.
 //!
 //! Invariants:
 //!
@@ -39,7 +39,7 @@ use crate::presentation::highlight;
 use crate::presentation::review::Review;
 use crate::presentation::select::{Answer, Choice, GrantScope, Meaning, Question};
 use crate::presentation::text;
-use crate::serve::Shown;
+use crate::serve::{InLine, Shown};
 use crate::wire::{Digest, GrantWidth, RequestId, UserSurface};
 
 /// How a letter decides.
@@ -69,7 +69,7 @@ pub struct DialogSettings {
 pub(super) struct Dialog {
     pub(super) settings: DialogSettings,
     pub(super) open: Option<Open>,
-    pub(super) waiting: usize,
+    pub(super) in_line: InLine,
     guard: Guard,
     /// When what is on the screen is not true any more.
     tick: Option<Moment>,
@@ -237,7 +237,7 @@ impl Dialog {
         Self {
             settings,
             open: None,
-            waiting: 0,
+            in_line: InLine::default(),
             guard: Guard::default(),
             tick: None,
         }
@@ -251,6 +251,9 @@ impl Dialog {
         let Some(open) = &mut self.open else {
             // Somebody types at a session that asks nothing: the next ask must not take it for an answer.
             self.guard.disturbed(now);
+            if key.code == KeyCode::Tab && self.in_line.put_off > 0 {
+                return vec![Act::Tell(PersonEvent::Resume)];
+            }
             return Vec::new();
         };
         if open.reader.is_some() {
@@ -344,6 +347,7 @@ impl Dialog {
             KeyCode::Esc => {
                 return self.choose(Choice::Deny);
             }
+            KeyCode::Tab => return self.put_off(),
             KeyCode::Enter => Some(*cursor),
             KeyCode::Up | KeyCode::Down | KeyCode::Char('k' | 'j') => {
                 *cursor = moved(*cursor, count, code);
@@ -400,7 +404,7 @@ impl Dialog {
                 };
                 Vec::new()
             }
-            Answer::ShowEverything | Answer::NotAChoice(_) => Vec::new(),
+            Answer::ShowEverything | Answer::NotNow | Answer::NotAChoice(_) => Vec::new(),
         }
     }
 
@@ -459,6 +463,23 @@ impl Dialog {
                 digest: open.digest,
                 choice,
                 by: Answerer::Person(UserSurface::Dialog),
+            }),
+        ]
+    }
+
+    /// The ask is put off: nothing is decided.
+    fn put_off(&mut self) -> Vec<Act> {
+        let Some(open) = self.open.take() else {
+            return Vec::new();
+        };
+        self.guard.raise();
+        let line = format!("not now: {}; it waits on", open.summary);
+        vec![
+            Act::Print(Line::from(line).dim()),
+            Act::Tell(PersonEvent::PutOff {
+                id: open.id,
+                digest: open.digest,
+                via: UserSurface::Dialog,
             }),
         ]
     }
@@ -522,7 +543,7 @@ impl App for Dialog {
     fn news(&mut self, news: News, now: Moment) -> Vec<Act> {
         match news {
             News::Show(shown) => {
-                self.waiting = shown.waiting;
+                self.in_line = shown.in_line;
                 self.open = Some(Open::new(*shown, &self.settings.keys, now));
                 self.guard.raise();
                 Vec::new()
@@ -540,8 +561,8 @@ impl App for Dialog {
                 vec![Act::Print(Line::from(line).yellow())]
             }
             News::Notice(line) => vec![Act::Print(Line::from(line))],
-            News::Waiting(count) => {
-                self.waiting = count;
+            News::Waiting(in_line) => {
+                self.in_line = in_line;
                 Vec::new()
             }
             News::List(_) => Vec::new(),
@@ -590,7 +611,7 @@ impl App for Dialog {
             ..
         }) = &mut self.open
         {
-            return view::whole(reader, question, self.waiting, size);
+            return view::whole(reader, question, self.in_line, size);
         }
         let mut view = self.view(size, now);
         let appears = |open: &Open| open.drawn == Core::Nothing && view.core != Core::Nothing;

@@ -268,6 +268,7 @@ impl Inbox {
             KeyCode::Esc if meant => self.decide(Choice::Deny),
             KeyCode::Char('q') | KeyCode::Backspace => {
                 let id = open.id.clone();
+                self.message = Some(format!("not now: {}; it waits on", open.summary));
                 self.open = None;
                 self.turn_to(Screen::List);
                 vec![Act::Tell(PersonEvent::Close(id))]

@@ -28,7 +28,7 @@ pub use terminal::{TerminalError, TerminalPrompter};
 use tokio::sync::mpsc;
 
 use crate::presentation::select::{Ask, Choice, Question};
-use crate::serve::{Listing, Shown};
+use crate::serve::{InLine, Listing, Shown};
 use crate::wire::{
     AuthorizerVerdict, Decision, DecisionSource, Digest, PromptPayload, RequestId, UserSurface,
 };
@@ -47,6 +47,17 @@ pub enum PersonEvent {
         /// Who chose.
         by: Answerer,
     },
+    /// What was shown is put off: that is no answer.
+    PutOff {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what was shown.
+        digest: Digest,
+        /// Where this was said.
+        via: UserSurface,
+    },
+    /// What was put off is to be shown again.
+    Resume,
     /// The review of an ask that waits in the inbox is wanted.
     Review(RequestId),
     /// A review is left without a decision.
@@ -134,7 +145,7 @@ fn ask<'a>(shown: &'a Shown, payload: &'a PromptPayload) -> Ask<'a> {
             .as_deref()
             .filter(|because| payload.request.matched_pattern.as_deref() != Some(*because)),
         with_chain: shown.with_chain.as_deref(),
-        waiting: shown.waiting,
+        waiting: shown.in_line.waiting,
     }
 }
 
@@ -156,7 +167,7 @@ pub trait Prompter: Send {
     fn notice(&mut self, text: &str);
 
     /// So many asks wait behind the one that is shown.
-    fn waiting(&mut self, _count: usize) {}
+    fn waiting(&mut self, _in_line: InLine) {}
 
     /// This link of the chain thinks about the ask that is shown now, or none does any more.
     fn thinking(&mut self, _id: &RequestId, _link: Option<&str>) {}

@@ -265,6 +265,15 @@ impl Reader {
                     by,
                 });
             }
+            Answer::NotNow => {
+                shared.say("It waits on; nothing was decided.");
+                drop(shared);
+                let _sent = self.events.send(PersonEvent::PutOff {
+                    id: open.id,
+                    digest: open.digest,
+                    via: UserSurface::Select,
+                });
+            }
             Answer::ShowEverything => {
                 let all = Extent::Everything;
                 let number = shared.ask(open.id, open.digest, open.question, all, None);
@@ -341,7 +350,7 @@ mod tests {
             asked_because: None,
             annotations: Vec::new(),
             with_chain: None,
-            waiting: 0,
+            in_line: crate::serve::InLine::default(),
             time_left: None,
         }
     }
@@ -389,6 +398,16 @@ mod tests {
         ));
         assert!(screen.contains("That is none of the options."), "{screen}");
         assert!(screen.contains("Nothing was chosen."), "{screen}");
+    }
+
+    #[test]
+    fn an_ask_that_is_put_off_is_no_choice() {
+        let (events, screen) = answers("l\n1\n", &["a", "b"]);
+        assert!(
+            matches!(&events[0], PersonEvent::PutOff { id, via: UserSurface::Select, .. } if id.as_str() == "a")
+        );
+        assert!(matches!(&events[1], PersonEvent::Chosen { id, .. } if id.as_str() == "b"));
+        assert!(screen.contains("nothing was decided"), "{screen}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ use super::paint::{Colours, Frame, Painter};
 use super::{PersonEvent, PersonEvents, Prompter};
 use crate::clock::{self, Moment};
 use crate::process;
-use crate::serve::{Listing, Shown};
+use crate::serve::{InLine, Listing, Shown};
 use crate::wire::{Digest, RequestId};
 
 /// How long the end waits for the thread to take its frame away.
@@ -60,7 +60,7 @@ pub(super) enum News {
     /// Something that needs no answer.
     Notice(String),
     /// So many asks wait behind the one that is shown.
-    Waiting(usize),
+    Waiting(InLine),
     /// This is in the inbox.
     List(Box<Listing>),
 }
@@ -184,8 +184,8 @@ impl Prompter for TerminalPrompter {
         self.tell(News::Notice(text.to_owned()));
     }
 
-    fn waiting(&mut self, count: usize) {
-        self.tell(News::Waiting(count));
+    fn waiting(&mut self, in_line: InLine) {
+        self.tell(News::Waiting(in_line));
     }
 
     fn list(&mut self, listing: Listing) {

@@ -25,6 +25,7 @@ use crate::presentation::fit::{self, Budget, Fitted, Labels, Part, Row};
 use crate::presentation::highlight;
 use crate::presentation::select::Question;
 use crate::presentation::text;
+use crate::serve::InLine;
 
 /// Runs down the left edge of content.
 const BAR: &str = "│ ";
@@ -90,7 +91,7 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool, left: Option<String>
     };
     let allowed = core_complete || open.core_seen;
     let hint = hint(dialog, open, &fitted, allowed, dead, left, columns);
-    let title = title(open, dialog.waiting, columns);
+    let title = title(open, dialog.in_line, columns);
     let facts: Vec<Line<'static>> = fitted
         .rows
         .drain(..)
@@ -115,15 +116,16 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool, left: Option<String>
 }
 
 /// Draws the whole of an ask on the whole screen.
-pub(super) fn whole(reader: &mut Reader, question: &Question, waiting: usize, size: Size) -> Frame {
+pub(super) fn whole(
+    reader: &mut Reader,
+    question: &Question,
+    in_line: InLine,
+    size: Size,
+) -> Frame {
     let mut cells = blank(size.width, size.height);
     let cursor = reader.draw(&mut cells, |_| Words {
         title: question.title.to_owned(),
-        more: if waiting > 0 {
-            format!("{waiting} more waiting")
-        } else {
-            String::new()
-        },
+        more: more_words(in_line).map_or_else(String::new, |[long, _]| long),
         hints: ["Esc back to the question", "↑↓ PgUp PgDn"]
             .map(str::to_owned)
             .into(),
@@ -169,10 +171,14 @@ fn frame(lines: &[Line<'_>], size: Size, cursor: Option<Position>) -> Frame {
 }
 
 fn idle(dialog: &Dialog, size: Size) -> View {
-    let line = format!(
-        "serving session {} · nothing is asked · Ctrl+C ends",
-        dialog.settings.session
-    );
+    let session = &dialog.settings.session;
+    let line = match dialog.in_line.put_off {
+        0 => format!("serving session {session} · nothing is asked · Ctrl+C ends"),
+        // What has to be known comes first: the session's name may be long.
+        count => {
+            format!("{count} put off · Tab shows it now · serving session {session} · Ctrl+C ends")
+        }
+    };
     View {
         frame: frame(&[Line::from(line).dim()], size, None),
         core: Core::Nothing,
@@ -192,22 +198,28 @@ fn too_small(size: Size) -> View {
     }
 }
 
-fn title(open: &Open, waiting: usize, columns: usize) -> Line<'static> {
+fn title(open: &Open, in_line: InLine, columns: usize) -> Line<'static> {
     let title = open.question.title;
     let mut spans = vec![Span::from(title).bold().yellow()];
-    if waiting > 0 {
-        let long = format!("{waiting} more waiting");
-        let short = format!("+{waiting}");
-        let taken = text::width(title);
-        for words in [long, short] {
-            if let Some(gap @ 1..) = columns.checked_sub(taken + text::width(&words)) {
-                spans.push(Span::raw(" ".repeat(gap)));
-                spans.push(Span::from(words).yellow());
-                break;
-            }
+    let taken = text::width(title);
+    for words in more_words(in_line).into_iter().flatten() {
+        if let Some(gap @ 1..) = columns.checked_sub(taken + text::width(&words)) {
+            spans.push(Span::raw(" ".repeat(gap)));
+            spans.push(Span::from(words).yellow());
+            break;
         }
     }
     Line::from(spans)
+}
+
+/// How many more wait, at length and in short.
+fn more_words(in_line: InLine) -> Option<[String; 2]> {
+    let InLine { waiting, put_off } = in_line;
+    let long = match put_off {
+        0 => format!("{waiting} more waiting"),
+        _ => format!("{waiting} more waiting, {put_off} put off"),
+    };
+    (waiting > 0).then(|| [long, format!("+{waiting}")])
 }
 
 /// One row of content: its bar, its label, its text.
@@ -460,6 +472,7 @@ fn hint(
             }
             add("↑↓ Enter");
             add("Esc denies");
+            add("Tab not now");
         }
         Step::Scope { .. } => {
             add("↑↓ Enter");

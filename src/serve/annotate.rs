@@ -142,6 +142,13 @@ impl Annotating {
         }
     }
 
+    /// Has another chain annotate from now on. Tells whether it names somebody new who is not there.
+    pub(super) fn replace(&mut self, chain: &AnnotatorChain) -> bool {
+        let news = self.chain.unregistered != chain.unregistered;
+        self.chain = chain.clone();
+        news
+    }
+
     pub(super) fn unregistered(&self) -> &[String] {
         &self.chain.unregistered
     }

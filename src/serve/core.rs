@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use super::Broadcasts;
 use super::event::{
-    Annotate, Answer, Authorize, Care, Delivery, Effect, Event, FileClock, ParentLife, Relay,
-    Shown, UNRECORDED,
+    Annotate, Answer, Authorize, Care, Delivery, Effect, Event, FileClock, InLine, ParentLife,
+    Relay, Shown, UNRECORDED,
 };
+use super::renewal::{Renewal, Trouble};
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
@@ -90,7 +91,7 @@ pub(super) struct Core {
     pub(super) prompter: Option<Box<dyn Prompter>>,
     pub(super) broadcasts: Broadcasts,
     /// How many waiting asks the prompter was told of last.
-    pub(super) waiting_told: usize,
+    pub(super) waiting_told: InLine,
     pub(super) parent: Option<LivenessProbe>,
     /// What is to be done, in the order in which it was decided.
     pub(super) work: VecDeque<Effect>,
@@ -174,6 +175,10 @@ impl Core {
                     },
                 );
             }
+            PersonEvent::PutOff { id, digest, via } => {
+                self.dispatch_first(now, Event::PutOff { id, digest, via });
+            }
+            PersonEvent::Resume => self.dispatch_first(now, Event::Resume),
             PersonEvent::Review(id) => self.dispatch_first(now, Event::Review(id)),
             PersonEvent::Close(id) => self.dispatch(now, Event::CloseReview(id)),
             PersonEvent::Denied { id, digest, by } => {
@@ -196,7 +201,7 @@ impl Core {
 
     /// Tells the person how many wait, where that has changed.
     fn tell_waiting(&mut self) {
-        let waiting = self.state.queued();
+        let waiting = self.state.in_line();
         if std::mem::replace(&mut self.waiting_told, waiting) != waiting
             && let Some(prompter) = &mut self.prompter
         {
@@ -397,6 +402,11 @@ impl Core {
                 mode: Some(self.mode.to_owned()),
                 agent: Some(self.agent.clone()),
                 log_failure: self.log.failure(),
+                config_failure: self
+                    .state
+                    .config_trouble()
+                    .map(Trouble::text)
+                    .map(str::to_owned),
                 authorizers: self.state.link_health(),
             }),
         };
@@ -438,6 +448,12 @@ impl Core {
             ParentLife::NotServing
         };
         self.dispatch(now, Event::Parent(life));
+    }
+
+    /// Takes over a configuration that was read again, and says at once how it stands.
+    pub(super) fn renew(&mut self, now: Moment, renewal: Renewal) {
+        self.dispatch_first(now, Event::Renewed(Box::new(renewal)));
+        self.beat(now);
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -484,6 +500,7 @@ impl Core {
                     prompter.withdraw(&id, &why);
                 }
             }
+            Effect::Notice(text) => self.notice(&text),
             Effect::List(listing) => {
                 if let Some(prompter) = &mut self.prompter {
                     prompter.list(*listing);

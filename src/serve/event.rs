@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::chain::Link;
 use super::listing::Listing;
+use super::renewal::Renewal;
 use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::presentation::broadcast::Broadcast;
@@ -14,7 +15,7 @@ use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
     Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, LinkVerdict, PromptPayload,
-    RequestId,
+    RequestId, UserSurface,
 };
 
 /// An input.
@@ -39,6 +40,17 @@ pub enum Event {
         /// Who chose.
         by: Answerer,
     },
+    /// A person puts off the ask that was shown with this digest. That is no decision, and nothing makes it one.
+    PutOff {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what was shown.
+        digest: Digest,
+        /// Where they said so.
+        via: UserSurface,
+    },
+    /// The person wants to see what they have put off.
+    Resume,
     /// The person asks for the review of an ask of the inbox.
     Review(RequestId),
     /// The person leaves the review of an ask without a decision.
@@ -73,6 +85,8 @@ pub enum Event {
     Parent(ParentLife),
     /// What became of an answer.
     Answered(RequestId, Delivery),
+    /// The configuration was read again.
+    Renewed(Box<Renewal>),
     /// A candidate could not be moved aside.
     Stuck(Candidate),
     /// Time has passed.
@@ -121,6 +135,15 @@ pub enum ParentLife {
     Serving,
     /// It is not, or that cannot be told.
     NotServing,
+}
+
+/// How many asks wait for their turn before the person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InLine {
+    /// All of them.
+    pub waiting: usize,
+    /// Those among them that the person has put off, and that rest.
+    pub put_off: usize,
 }
 
 /// What became of an answer.
@@ -185,6 +208,8 @@ pub enum Effect {
         /// Why it went, for the person.
         why: String,
     },
+    /// Tell the person something that needs no answer.
+    Notice(String),
     /// Show what waits in the inbox.
     List(Box<Listing>),
     /// Pass an ask on to the parent.
@@ -246,8 +271,8 @@ pub struct Shown {
     pub annotations: Vec<Annotation>,
     /// The link of the chain that has not answered yet, and may decide before the person does.
     pub with_chain: Option<String>,
-    /// How many more wait.
-    pub waiting: usize,
+    /// The others that wait.
+    pub in_line: InLine,
     /// How long the requester will still wait, where it said so.
     pub time_left: Option<Duration>,
 }

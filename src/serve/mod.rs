@@ -17,6 +17,7 @@ mod core;
 mod event;
 mod listing;
 mod queue;
+mod renewal;
 mod run;
 mod state;
 #[cfg(test)]
@@ -28,9 +29,10 @@ pub use chain::{Authorizer, AuthorizerChain, Authorizers, Link, NameTaken, Regis
 pub use core::Notices;
 pub use event::{
     Annotate, AnnotatorOutcome, Answer, Authorize, Authorized, Care, Delivery, Effect, Event,
-    FileClock, ParentLife, Relay, RelayOutcome, Shown,
+    FileClock, InLine, ParentLife, Relay, RelayOutcome, Shown,
 };
 pub use listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
+pub use renewal::{Renewal, SourceFile, Trouble};
 pub use run::{Mode, Parent, ServeError, Server, Settings};
 pub use state::{CHAIN_GRACE, LinkTally, Person, Setup, State};
 

@@ -14,7 +14,8 @@ use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
 use super::chain::{AuthorizerChain, Authorizing};
 use super::core::{Core, Errand, Notices, Rest, warning};
-use super::event::{Event, FileClock, Relay, RelayOutcome};
+use super::event::{Event, FileClock, InLine, Relay, RelayOutcome};
+use super::renewal::{Renewal, Trouble};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
 use crate::ask::{Ask, Outcome, Requester, Trust, describe};
@@ -87,8 +88,12 @@ pub struct Settings {
     pub annotators: AnnotatorChain,
     /// Who is asked before the person.
     pub authorizers: AuthorizerChain,
-    /// Recorded policy.
+    /// Recorded policy, until a renewal brings another.
     pub policy: Arc<Policy>,
+    /// Where configurations come from that were read again. One that is closed brings none.
+    pub renewals: mpsc::UnboundedReceiver<Renewal>,
+    /// What is wrong with the files of the configuration from the start.
+    pub trouble: Option<Trouble>,
     /// Home directory, for patterns that begin with it.
     pub home: Option<String>,
     /// How long an ask is passed on for at most.
@@ -162,6 +167,7 @@ pub struct Server {
     watch: Option<(Arc<Watch>, WatchId)>,
     events: Events,
     person: mpsc::UnboundedReceiver<PersonEvent>,
+    renewals: mpsc::UnboundedReceiver<Renewal>,
     parent: Option<Parent>,
     relays: JoinSet<(RequestId, Digest, RelayOutcome)>,
     relay_handles: HashMap<RequestId, AbortHandle>,
@@ -242,7 +248,7 @@ impl Server {
                 Trust::Anybody | Trust::NoKey => probe,
             }
         };
-        let core = Core {
+        let mut core = Core {
             spool: spool.clone(),
             inbox,
             heartbeat: HeartbeatFile::new(spool, &session)?,
@@ -255,7 +261,7 @@ impl Server {
             woken: Arc::clone(&woken),
             prompter,
             broadcasts: settings.broadcasts,
-            waiting_told: 0,
+            waiting_told: InLine::default(),
             parent: settings.parent.as_ref().map(probe),
             work: VecDeque::new(),
             reads: VecDeque::new(),
@@ -271,12 +277,15 @@ impl Server {
             successor: None,
             finished: false,
         };
+        core.state.start_with_trouble(settings.trouble);
+        let missing = core.state.chain().unregistered().to_vec();
         let mut server = Self {
             core: Arc::new(Mutex::new(core)),
             woken,
             watch: None,
             events: spool.events(),
             person,
+            renewals: settings.renewals,
             parent: settings.parent,
             relays: JoinSet::new(),
             relay_handles: HashMap::new(),
@@ -285,6 +294,7 @@ impl Server {
         };
         server.start_watch(watch);
         server.say_who_is_not_there();
+        server.say_missing(audit::Event::AuthorizerUnregistered, &missing);
         server.first_look()?;
         Ok(server)
     }
@@ -311,17 +321,20 @@ impl Server {
         Ok(())
     }
 
-    /// Programs that are named and not there: nothing is allowed without them that would not be with them, but somebody counts
-    /// on them.
+    /// Annotators that are named and not there: nothing is decided otherwise without them, but somebody counts on them.
     fn say_who_is_not_there(&self) {
-        let entry = |event, name: &String| Entry::new(event).with("name", name.as_str());
-        let mut core = self.core();
-        let annotators = self.annotating.unregistered().iter();
-        let annotators = annotators.map(|name| entry(audit::Event::AnnotatorUnregistered, name));
-        let authorizers = core.state.chain().unregistered().iter();
-        let authorizers = authorizers.map(|name| entry(audit::Event::AuthorizerUnregistered, name));
-        let entries: Vec<Entry> = annotators.chain(authorizers).collect();
-        core.record(&entries);
+        self.say_missing(
+            audit::Event::AnnotatorUnregistered,
+            self.annotating.unregistered(),
+        );
+    }
+
+    fn say_missing(&self, event: audit::Event, names: &[String]) {
+        let entries: Vec<Entry> = names
+            .iter()
+            .map(|name| Entry::new(event).with("name", name.as_str()))
+            .collect();
+        self.core().record(&entries);
     }
 
     /// Tells the person something that needs no answer.
@@ -386,6 +399,7 @@ impl Server {
                     unheard = event.is_none();
                     self.core().person_event(event.unwrap_or(PersonEvent::Gone));
                 }
+                Some(renewal) = self.renewals.recv() => self.renew(renewal),
                 Some(ended) = self.relays.join_next() => {
                     // A relay that was cancelled has nothing to say.
                     if let Ok((id, digest, outcome)) = ended {
@@ -405,6 +419,14 @@ impl Server {
             }
         }
         self.take_leave()
+    }
+
+    /// Takes over a configuration that was read again. Annotators that are at work are left to it.
+    fn renew(&mut self, renewal: Renewal) {
+        if self.annotating.replace(&renewal.annotators) {
+            self.say_who_is_not_there();
+        }
+        self.core().renew(clock::now(), renewal);
     }
 
     fn next_due(&self, core: &Core, times: &Times) -> Moment {

@@ -12,6 +12,7 @@
 //! when its turn comes, which also settles without a person whatever has become decidable meanwhile. A decision is kept
 //! until it is delivered: a failed write never leads to a second question.
 
+mod again;
 mod annotations;
 mod chain;
 mod given;
@@ -31,8 +32,9 @@ use serde_json::Value;
 use self::annotations::Annotations;
 pub use self::chain::{CHAIN_GRACE, LinkTally};
 use super::chain::AuthorizerChain;
-use super::event::{Care, Effect, Event, FileClock, ParentLife};
+use super::event::{Care, Effect, Event, FileClock, InLine, ParentLife};
 use super::queue::Queue;
+use super::renewal::Trouble;
 use crate::audit::{self, Ending, Entry, Recalled};
 use crate::clock::Moment;
 use crate::policy::{self, Policy, SessionRules};
@@ -94,6 +96,8 @@ pub struct State {
     person: Person,
     parent_life: ParentLife,
     policy: Arc<Policy>,
+    /// What is wrong with the files of the configuration, while something is.
+    config_trouble: Option<Trouble>,
     grants: SessionRules,
     asks: HashMap<RequestId, Pending>,
     queue: Queue,
@@ -139,22 +143,24 @@ struct Pending {
     stage: Stage,
     /// Whether it is recorded that it waits.
     noted: bool,
+    whose: Whose,
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
     chain: chain::Chain,
     /// Until when the chain has it alone.
     alone_until: Option<Moment>,
-    parent: ParentSaid,
+    /// What has changed since it was judged last, where it is about to be judged again.
+    again: Option<again::Again>,
 }
 
-/// What the parent said to an ask.
+/// Whose an ask is that policy leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ParentSaid {
-    /// Nothing, or it was not asked.
-    Nothing,
-    /// It had no answer: the ask stays here.
-    NoAnswer,
+enum Whose {
+    /// Whoever is asked at the time.
+    Anybodys,
+    /// The person's here: the parent was asked, and had no answer.
+    GivenBack,
 }
 
 #[derive(Debug)]
@@ -175,6 +181,13 @@ enum Stage {
     Deciding(Box<Undelivered>),
 }
 
+impl Stage {
+    /// Whether the ask stands in line for the person.
+    fn is_queued(&self) -> bool {
+        matches!(self, Self::Queued)
+    }
+}
+
 /// Why a usable request was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
@@ -184,6 +197,8 @@ enum Look {
     Turn,
     /// It is in line, and policy may be able to decide it by now.
     Waiting,
+    /// It is on screen or with the parent, and policy may be able to decide it by now.
+    Asked,
 }
 
 /// A decision that has not reached its requester yet.
@@ -213,6 +228,7 @@ impl State {
             setup,
             parent_life: ParentLife::NotServing,
             policy,
+            config_trouble: None,
             grants,
             asks: HashMap::new(),
             queue: Queue::default(),
@@ -255,9 +271,12 @@ impl State {
         self.asks.len()
     }
 
-    /// How many asks wait for their turn before the person.
-    pub fn queued(&self) -> usize {
-        self.queue.len()
+    /// The asks that wait for their turn before the person.
+    pub fn in_line(&self) -> InLine {
+        InLine {
+            waiting: self.queue.len(),
+            put_off: self.queue.resting(),
+        }
     }
 
     /// Whether an ask of this id is open.
@@ -294,6 +313,16 @@ impl State {
         &self.grants
     }
 
+    /// Tells what is wrong with the files of the configuration from the start.
+    pub fn start_with_trouble(&mut self, trouble: Option<Trouble>) {
+        self.config_trouble = trouble;
+    }
+
+    /// What is wrong with the files of the configuration, while something is.
+    pub fn config_trouble(&self) -> Option<&Trouble> {
+        self.config_trouble.as_ref()
+    }
+
     /// When something is due although nothing happens.
     pub fn next_due(&self, now: Moment) -> Option<Duration> {
         let retries = self.asks.values().filter_map(|ask| match &ask.stage {
@@ -309,8 +338,9 @@ impl State {
         let look = (!self.growing.is_empty()).then_some(Duration::from_millis(100));
         let life = (!self.asks.is_empty()).then_some(self.life_every);
         let expiry = self.next_expiry().map(|at| at.since(now));
+        let rest = self.queue.next_due().map(|at| at.since(now));
         let grace = self.next_grace().map(|at| at.since(now));
-        let due = [retry, look, life, expiry, grace];
+        let due = [retry, look, life, expiry, rest, grace];
         due.into_iter().flatten().min()
     }
 
@@ -354,6 +384,10 @@ impl State {
                 choice,
                 by,
             } => self.chosen(&id, digest, choice, by, &mut effects),
+            Event::PutOff { id, digest, via } => {
+                self.put_off(now, &id, digest, via, &mut effects);
+            }
+            Event::Resume => self.queue.resume(),
             Event::Review(id) => self.review(&id, &mut effects),
             Event::CloseReview(id) => self.close_review(&id, &mut effects),
             Event::Denied { id, digest, by } => self.deny_listed(&id, digest, by, &mut effects),
@@ -369,13 +403,14 @@ impl State {
             }
             Event::Authorized(done) => self.authorized(done, &mut effects),
             Event::Parent(life) => self.parent(life, &mut effects),
+            Event::Renewed(renewal) => self.renewed(*renewal, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.
             Event::Stuck(candidate) => drop(self.given_up.insert(candidate)),
             Event::Tick => self.tick(now, &mut effects),
             Event::Shutdown => self.shutdown(&mut effects),
         }
-        self.next_question(&mut effects);
+        self.next_question(now, &mut effects);
         self.show_list(&mut effects);
         if self.shutting_down && self.asks.is_empty() && self.reading.is_empty() {
             effects.push(Effect::Finished);

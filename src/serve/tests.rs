@@ -1,5 +1,6 @@
 //! The pure step, driven by events alone: what must hold after any sequence of them, and a few sequences in particular.
 
+mod again;
 mod chain;
 mod inbox;
 mod recall;
@@ -11,8 +12,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    AnnotatorOutcome, Answer, Authorized, AuthorizerChain, Authorizers, Care, Delivery, Effect,
-    Event, FileClock, ListedState, Listing, ParentLife, Person, RelayOutcome, Setup, State,
+    AnnotatorChain, AnnotatorOutcome, Answer, Authorized, AuthorizerChain, Authorizers, Care,
+    Delivery, Effect, Event, FileClock, InLine, ListedState, Listing, ParentLife, Person,
+    RelayOutcome, Renewal, Setup, State, Trouble,
 };
 use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
@@ -24,7 +26,7 @@ use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
     Annotation, AuthorizerVerdict, Decision, DecisionSource, DecisionState, Digest, GrantWidth,
-    LinkVerdict, RequestId, Ruling, SessionId, UserSurface,
+    Lifetime, LinkVerdict, RequestId, Ruling, SessionId, UserSurface,
 };
 
 /// The limits of the modelled inbox.
@@ -37,17 +39,66 @@ const INBOX: policy::Inbox = policy::Inbox {
 /// Oldest age of a request that does not say how long it waits.
 const MAX_AGE: Duration = Duration::from_mins(1);
 
-/// Rules under which `ls` is allowed, `rm` denied, and everything else asked.
-fn policy() -> Arc<Policy> {
-    let rules = br#"{"permission": {"bash": {"ls": "allow", "rm": "deny"}}}"#;
-    let config = Config::read(rules, "test").unwrap();
-    Arc::new(Policy::from_layers(&Layers {
-        global: LayerRules::Rules(&config.permission),
-        project: LayerRules::Absent,
-        agents: Vec::new(),
-        yolo: Switch::Off,
-        ..Layers::default()
-    }))
+/// The rules of the modelled session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    /// `ls` is allowed, `rm` denied, and everything else asked: what holds at first.
+    First,
+    /// `make` is allowed as well, and `cook` denied.
+    Second,
+    /// Nothing is allowed, and `rm` denied: the first ones, whose file is broken now.
+    Clamped,
+}
+
+impl Rules {
+    fn allows(self, command: &str) -> bool {
+        match self {
+            Self::First => command == "ls",
+            Self::Second => matches!(command, "ls" | "make"),
+            Self::Clamped => false,
+        }
+    }
+
+    fn denies(self, command: &str) -> bool {
+        command == "rm" || self == Self::Second && command == "cook"
+    }
+
+    fn policy(self) -> Policy {
+        let rules: &[u8] = match self {
+            Self::First | Self::Clamped => br#"{"permission": {"bash": {"ls": "allow", "rm": "deny"}}}"#,
+            Self::Second => {
+                br#"{"permission": {"bash": {"ls": "allow", "make": "allow", "cook": "deny", "rm": "deny"}}}"#
+            }
+        };
+        let config = Config::read(rules, "test").unwrap();
+        let policy = Policy::from_layers(&Layers {
+            global: LayerRules::Rules(&config.permission),
+            project: LayerRules::Absent,
+            agents: Vec::new(),
+            yolo: Switch::Off,
+            ..Layers::default()
+        });
+        if self == Self::Clamped {
+            policy.clamped()
+        } else {
+            policy
+        }
+    }
+
+    /// What brings these rules, with this chain.
+    fn renewal(self, authorizers: AuthorizerChain) -> Box<Renewal> {
+        Box::new(Renewal {
+            policy: Arc::new(self.policy()),
+            trouble: (self == Self::Clamped).then(|| Trouble::Broken("it is torn".to_owned())),
+            files: Vec::new(),
+            notices: Vec::new(),
+            annotators: AnnotatorChain::default(),
+            authorizers,
+            forwarding_timeout: Duration::from_mins(10),
+            request_max_age: MAX_AGE,
+            limits: policy::Limits::default(),
+        })
+    }
 }
 
 fn id(text: &str) -> RequestId {
@@ -71,6 +122,7 @@ fn grant_for_session() -> Choice {
     Choice::Session {
         scope: GrantScope::ServingSession,
         width: GrantWidth::Proven,
+        lifetime: Lifetime::SessionEnd,
     }
 }
 
@@ -172,6 +224,10 @@ enum Op {
     Work(usize, bool),
     /// The person answers what is shown.
     Choose(Choice),
+    /// The person puts off what is shown, or something else than that, or wants to see all that was put off.
+    PutOff,
+    PutOffOther(&'static str),
+    Resume,
     /// The person opens an ask of the inbox, or leaves the review of one.
     Review(&'static str),
     Close(&'static str),
@@ -189,6 +245,8 @@ enum Op {
     Authorized(&'static str, Option<Ruling>, bool),
     Parent(ParentLife),
     PersonGone,
+    /// The configuration was read again.
+    Renew(Rules),
     Closed(&'static str),
     Pass(u64),
 }
@@ -206,6 +264,7 @@ fn choice() -> impl Strategy<Value = Choice> {
         Choice::Session {
             scope: GrantScope::Requester,
             width: GrantWidth::Proven,
+            lifetime: Lifetime::SessionEnd,
         },
     ])
 }
@@ -229,6 +288,9 @@ fn op() -> impl Strategy<Value = Op> {
         5 => Just(Op::List),
         8 => (1_usize..6, prop::bool::weighted(0.2)).prop_map(|(count, fails)| Op::Work(count, fails)),
         4 => choice().prop_map(Op::Choose),
+        2 => Just(Op::PutOff),
+        1 => name().prop_map(Op::PutOffOther),
+        1 => Just(Op::Resume),
         4 => name().prop_map(Op::Review),
         1 => name().prop_map(Op::Close),
         2 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Deny(name, stale)),
@@ -240,8 +302,9 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(name, ruling, stale)| Op::Authorized(name, ruling, stale)),
         1 => prop::sample::select(vec![ParentLife::Serving, ParentLife::NotServing]).prop_map(Op::Parent),
         1 => Just(Op::PersonGone),
+        2 => prop::sample::select(vec![Rules::First, Rules::Second, Rules::Clamped]).prop_map(Op::Renew),
         1 => name().prop_map(Op::Closed),
-        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 2_500, 70_000]).prop_map(Op::Pass),
+        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 2_500, 20_000, 70_000]).prop_map(Op::Pass),
     ]
 }
 
@@ -261,6 +324,8 @@ struct Model {
     open: Option<RequestId>,
     /// Whose review the person has asked for and not seen yet.
     wanted: HashSet<RequestId>,
+    /// What the person has put off and not asked for since, and when.
+    put_off: HashMap<(RequestId, Digest), u64>,
     /// What the person has denied.
     denied: HashSet<(RequestId, Digest)>,
     /// What the annotators said about the ask that was shown last.
@@ -277,6 +342,9 @@ struct Model {
     with_chain: Option<String>,
     log: Vec<Entry>,
     told: Vec<Broadcast>,
+    /// What was taken off the screen, and why.
+    withdrawn: Vec<(RequestId, String)>,
+    notices: Vec<String>,
     /// What the parent was asked, and is still asked.
     relayed: HashMap<RequestId, Digest>,
     /// What it was ever asked.
@@ -285,6 +353,7 @@ struct Model {
     read: HashSet<(RequestId, Digest)>,
     /// What may be approved, because a rule, a grant, the person or the parent says so.
     licensed: HashSet<(RequestId, Digest)>,
+    rules: Rules,
     granted: HashSet<&'static str>,
     /// What is granted once the answer with it is delivered.
     to_grant: HashMap<(RequestId, Digest), &'static str>,
@@ -334,7 +403,11 @@ impl Model {
             annotates,
             chain,
         };
-        let mut state = State::new(setup, policy(), SessionRules::new(None));
+        let mut state = State::new(
+            setup,
+            Arc::new(Rules::First.policy()),
+            SessionRules::new(None),
+        );
         state.set_file_clock(FileClock::default());
         Self {
             state,
@@ -348,6 +421,7 @@ impl Model {
             listing: Listing::default(),
             open: None,
             wanted: HashSet::new(),
+            put_off: HashMap::new(),
             denied: HashSet::new(),
             annotations: Vec::new(),
             annotating: HashMap::new(),
@@ -358,10 +432,13 @@ impl Model {
             with_chain: None,
             log: Vec::new(),
             told: Vec::new(),
+            withdrawn: Vec::new(),
+            notices: Vec::new(),
             relayed: HashMap::new(),
             once_relayed: HashMap::new(),
             read: HashSet::new(),
             licensed: HashSet::new(),
+            rules: Rules::First,
             granted: HashSet::new(),
             to_grant: HashMap::new(),
             decided: HashMap::new(),
@@ -472,6 +549,16 @@ impl Model {
                     self.choose(id, digest, choice);
                 }
             }
+            Op::PutOff => self.put_off(),
+            Op::PutOffOther(name) => self.step(Event::PutOff {
+                id: id(name),
+                digest: Digest::of(b"something else"),
+                via: UserSurface::Dialog,
+            }),
+            Op::Resume => {
+                self.put_off.clear();
+                self.step(Event::Resume);
+            }
             Op::Review(name) => {
                 let before = self.open.clone();
                 self.step(Event::Review(id(name)));
@@ -484,23 +571,7 @@ impl Model {
             Op::Close(name) => {
                 self.step(Event::CloseReview(id(name)));
             }
-            Op::Deny(name, stale) => {
-                let listed = self.listing.asks.iter().find(|ask| ask.id.as_str() == name);
-                let Some(digest) = listed.map(|ask| ask.digest) else {
-                    return;
-                };
-                let digest = if stale {
-                    Digest::of(b"something else")
-                } else {
-                    self.denied.insert((id(name), digest));
-                    digest
-                };
-                self.step(Event::Denied {
-                    id: id(name),
-                    digest,
-                    by: by_person(),
-                });
-            }
+            Op::Deny(name, stale) => self.deny(name, stale),
             Op::ChooseOther(name, choice) => self.step(Event::Chosen {
                 id: id(name),
                 digest: Digest::of(b"something else"),
@@ -543,12 +614,49 @@ impl Model {
             Op::Authorized(name, ruling, stale) => self.authorized(name, ruling, stale),
             Op::Parent(life) => self.step(Event::Parent(life)),
             Op::PersonGone => self.step(Event::PersonGone),
+            Op::Renew(rules) => {
+                self.rules = rules;
+                let chain = self.state.chain().clone();
+                self.step(Event::Renewed(rules.renewal(chain)));
+            }
             Op::Closed(name) => self.step(Event::Closed(id(name))),
             Op::Pass(ms) => {
                 self.now += ms;
                 self.step(Event::Tick);
             }
         }
+    }
+
+    /// The person puts off what is in front of them.
+    fn put_off(&mut self) {
+        let Some((id, digest)) = self.shown.clone() else {
+            return;
+        };
+        if self.inbox.is_none() {
+            self.shown = None;
+            self.put_off.insert((id.clone(), digest), self.now);
+        }
+        let via = UserSurface::Dialog;
+        self.step(Event::PutOff { id, digest, via });
+    }
+
+    /// The person denies an ask of the list, as the list has it or in other bytes.
+    fn deny(&mut self, name: &str, stale: bool) {
+        let listed = self.listing.asks.iter().find(|ask| ask.id.as_str() == name);
+        let Some(digest) = listed.map(|ask| ask.digest) else {
+            return;
+        };
+        let digest = if stale {
+            Digest::of(b"something else")
+        } else {
+            self.denied.insert((id(name), digest));
+            digest
+        };
+        self.step(Event::Denied {
+            id: id(name),
+            digest,
+            by: by_person(),
+        });
     }
 
     /// Two annotators are done with an ask: one with a text, one without.
@@ -613,7 +721,7 @@ impl Model {
         let file = self.files.get(ask.as_str());
         let file = file.filter(|file| Digest::of(&file.bytes) == *digest);
         // What has gone meanwhile is approved by nobody in any case.
-        file.is_none_or(|file| file.content != Content::Replaced)
+        self.rules != Rules::Clamped && file.is_none_or(|file| file.content != Content::Replaced)
     }
 
     /// The person answers what is in front of them.
@@ -656,6 +764,7 @@ impl Model {
             Effect::Answer(answer) => self.perform_answer(&answer, fails),
             Effect::Log(entry) => self.log.push(entry),
             Effect::Broadcast(told) => self.told.push(told),
+            Effect::Notice(text) => self.notices.push(text),
             Effect::CheckLife(id) => {
                 let file = self.files.get(id.as_str());
                 let life = file.map_or(RequesterLife::RequestGone, |file| file.life);
@@ -678,6 +787,11 @@ impl Model {
                 assert_eq!(self.shown, None, "a question over an open question");
                 let pair = (shown.request.id.clone(), shown.digest);
                 assert!(self.read.contains(&pair), "shown unread");
+                let since = self.put_off.remove(&pair);
+                assert!(
+                    since.is_none_or(|since| self.now >= since + 30_000),
+                    "shown although it was put off"
+                );
                 if self.inbox.is_some() {
                     assert!(self.wanted.remove(&pair.0), "it opens by itself");
                 }
@@ -689,7 +803,8 @@ impl Model {
                 self.with_chain = shown.with_chain;
                 self.shown = Some(pair);
             }
-            Effect::Withdraw { id, .. } => {
+            Effect::Withdraw { id, why } => {
+                self.withdrawn.push((id.clone(), why));
                 // It may have been asked for again meanwhile.
                 if self.open.as_ref() != Some(&id) {
                     self.wanted.remove(&id);
@@ -702,6 +817,8 @@ impl Model {
             Effect::Relay(relay) => {
                 let id = relay.request.id.clone();
                 assert!(self.read.contains(&(id.clone(), relay.digest)));
+                // Somebody else is asked: what comes back from there has not rested for nothing.
+                self.put_off.remove(&(id.clone(), relay.digest));
                 let before = self.relayed.insert(id.clone(), relay.digest);
                 assert_eq!(before, None, "{id} is with the parent already");
                 self.once_relayed.insert(id, relay.digest);
@@ -771,7 +888,8 @@ impl Model {
         }
         let pair = (id, Digest::of(&file.bytes));
         if let Content::Asks(command) = file.content
-            && (command == "ls" || self.granted.contains(command) && command != "rm")
+            && (self.rules.allows(command)
+                || self.granted.contains(command) && !self.rules.denies(command))
         {
             self.licensed.insert(pair.clone());
         }
@@ -1131,6 +1249,135 @@ fn a_grant_that_reached_nobody_or_was_not_recorded_is_not_in_force() {
     }
 }
 
+fn put_off(model: &mut Model) {
+    model.op(Op::PutOff);
+    model.settle();
+}
+
+#[test]
+fn what_is_put_off_comes_behind_the_others_and_back_when_it_has_rested() {
+    let mut model = with_person();
+    for name in ["a", "b"] {
+        model.put(name, Content::Asks("make"), false);
+    }
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    put_off(&mut model);
+    assert_eq!(shown(&model), Some("b"));
+    put_off(&mut model);
+    // Both wait on, and neither is shown before its time; nothing was decided, and each time is in the log.
+    assert_eq!(shown(&model), None);
+    let in_line = model.state.in_line();
+    assert_eq!((in_line.waiting, in_line.put_off), (2, 2));
+    assert!(model.decided.is_empty() && model.told.len() == 2);
+    let deferred: Vec<_> = model
+        .log
+        .iter()
+        .filter(|entry| entry.event() == audit::Event::Deferred.name())
+        .map(|entry| (&entry.details()["requestId"], &entry.details()["via"]))
+        .collect();
+    assert_eq!(
+        deferred,
+        [
+            (&"a".into(), &"dialog".into()),
+            (&"b".into(), &"dialog".into())
+        ]
+    );
+    assert_eq!(
+        model.state.next_due(model.moment()),
+        Some(Duration::from_secs(1))
+    );
+    // A new one is shown at once.
+    model.op(Op::Pass(29_000));
+    model.put("c", Content::Asks("cook"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("c"));
+    model.op(Op::Choose(Choice::Deny));
+    model.settle();
+    assert_eq!(shown(&model), None);
+    let due = model.state.next_due(model.moment()).unwrap();
+    assert!(due <= Duration::from_secs(1), "{due:?}");
+    model.op(Op::Pass(1_000));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    // An answer that was meant for it before it was put off, or for other bytes, does nothing.
+    put_off(&mut model);
+    model.op(Op::ChooseOther("a", Choice::Once));
+    model.settle();
+    assert!(model.decided.len() == 1);
+    assert_eq!(shown(&model), Some("b"));
+    put_off(&mut model);
+    model.op(Op::Resume);
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+}
+
+#[test]
+fn what_is_put_off_is_settled_without_the_person_as_everything_that_waits() {
+    let put_off_one = || {
+        let mut model = with_person();
+        model.put("a", Content::Asks("make"), true);
+        model.list();
+        model.settle();
+        put_off(&mut model);
+        model
+    };
+    // Its requester takes it back, or dies.
+    for op in [Op::Take("a"), Op::Die("a")] {
+        let mut model = put_off_one();
+        model.op(op);
+        model.op(Op::Closed("a"));
+        model.list();
+        model.settle();
+        assert_eq!(model.state.in_line(), InLine::default());
+    }
+    // It expires.
+    let mut model = put_off_one();
+    for _ in 0..3 {
+        model.op(Op::Pass(20_001));
+    }
+    model.settle();
+    assert_eq!(
+        (shown(&model), model.state.in_line()),
+        (None, InLine::default())
+    );
+    // A grant covers it: policy allows it.
+    let mut model = put_off_one();
+    model.put("b", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert_eq!(shown(&model), Some("b"));
+    model.op(Op::Choose(grant_for_session()));
+    model.settle();
+    assert_eq!(model.decided.len(), 2);
+    assert!(model.decided.values().all(Decision::is_approved));
+    // The session ends.
+    let mut model = put_off_one();
+    model.shut_down();
+    model.end();
+    assert!(model.decided.is_empty() && model.files.is_empty());
+}
+
+#[test]
+fn what_is_put_off_when_the_parent_has_come_goes_to_it_unless_it_gave_it_back() {
+    let mut model = Model::new(Person::Here, Some("G"));
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    model.op(Op::Parent(ParentLife::Serving));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    put_off(&mut model);
+    assert_eq!((shown(&model), model.relayed.len()), (None, 1));
+    model.op(Op::GiveBack("a"));
+    model.settle();
+    assert_eq!(shown(&model), Some("a"));
+    put_off(&mut model);
+    assert_eq!((model.relayed.len(), model.state.in_line().put_off), (0, 1));
+}
+
 #[test]
 fn a_denial_leaves_everything_else_in_line() {
     let mut model = with_person();
@@ -1479,6 +1726,7 @@ fn a_question_and_its_end_are_told_and_what_a_rule_decides_is_not() {
     model.op(Op::Choose(Choice::Session {
         scope: GrantScope::ServingSession,
         width: GrantWidth::Proven,
+        lifetime: Lifetime::SessionEnd,
     }));
     model.settle();
     // The scope is the one that was chosen.

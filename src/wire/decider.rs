@@ -117,6 +117,16 @@ pub enum UserSurface {
     Select,
 }
 
+impl UserSurface {
+    /// Wire name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dialog => "dialog",
+            Self::Select => "select",
+        }
+    }
+}
+
 /// What a link of the chain may say when it decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,5 +1,7 @@
 //! What a person may grant beyond this one ask: the requester's own suggestion, in both shapes of the wire.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::json::Fields;
@@ -35,6 +37,18 @@ impl GrantWidth {
             (Self::Family | Self::Proven, other) => other,
         }
     }
+}
+
+/// For how long a session grant holds. It never outlives the session, unless the operator keeps grants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Lifetime {
+    /// Until the session ends.
+    #[default]
+    SessionEnd,
+    /// For this long, by the own clock, from the moment on in which it comes into force.
+    For(Duration),
+    /// For so many answers that rest on it.
+    Uses(u32),
 }
 
 /// Which single direction all of `grants` prove, if any. The wider grant is offered only where one is proven.

@@ -39,6 +39,8 @@ pub struct HeartbeatRelay {
     pub agent: Option<String>,
     /// Why its review log cannot be written, while that is so; for inspection only.
     pub log_failure: Option<String>,
+    /// Why the files of its configuration are not in force as they are, while that is so; for inspection only.
+    pub config_failure: Option<String>,
     /// The links of its chain of authorizers, in order; for inspection only.
     pub authorizers: Vec<LinkHealth>,
 }
@@ -94,6 +96,7 @@ impl Heartbeat {
             mode: relay.mode.as_deref(),
             agent: relay.agent.as_deref(),
             log_failure: relay.log_failure.as_deref(),
+            config_failure: relay.config_failure.as_deref(),
             authorizers: relay
                 .authorizers
                 .iter()
@@ -120,6 +123,7 @@ impl HeartbeatRelay {
             mode: fields.text("mode"),
             agent: fields.text("agent"),
             log_failure: fields.text("logFailure"),
+            config_failure: fields.text("configFailure"),
             authorizers: fields
                 .each("authorizers", |link| {
                     Some(LinkHealth {
@@ -165,6 +169,8 @@ struct RelayOut<'a> {
     agent: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log_failure: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_failure: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     authorizers: Vec<LinkOut<'a>>,
 }

@@ -22,7 +22,7 @@ mod tests;
 
 pub use bound::MAX_REASON_UNITS;
 pub use decider::{AuthorizerVerdict, DecisionSource, FRAME_BUDGET, UserSurface};
-pub use grant::{ApprovalGrant, Direction, GrantWidth, proven_direction};
+pub use grant::{ApprovalGrant, Direction, GrantWidth, Lifetime, proven_direction};
 pub use heartbeat::{Heartbeat, HeartbeatRelay, LinkHealth, Liveness};
 pub use intent::{AskingUnit, ForwardedAccessIntent, Principal};
 pub use json::{MAX_DEPTH, Malformed};

@@ -346,10 +346,21 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
         maybe(text()),
         maybe(text()),
         maybe(text()),
+        maybe(text()),
         prop::collection::vec(link_health(), 0..3),
     )
         .prop_map(
-            |(held, public_key, process, queued, mode, agent, log_failure, authorizers)| {
+            |(
+                held,
+                public_key,
+                process,
+                queued,
+                mode,
+                agent,
+                log_failure,
+                config_failure,
+                authorizers,
+            )| {
                 HeartbeatRelay {
                     held,
                     public_key,
@@ -358,6 +369,7 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
                     mode,
                     agent,
                     log_failure,
+                    config_failure,
                     authorizers,
                 }
             },
@@ -907,6 +919,7 @@ fn a_response_and_a_heartbeat_are_written_in_order() {
             mode: Some("tui".to_owned()),
             agent: Some("a".to_owned()),
             log_failure: Some("full".to_owned()),
+            config_failure: Some("torn".to_owned()),
             authorizers: vec![
                 LinkHealth {
                     name: "judge".to_owned(),
@@ -926,7 +939,8 @@ fn a_response_and_a_heartbeat_are_written_in_order() {
         String::from_utf8(heartbeat.to_json().unwrap()).unwrap(),
         concat!(
             r#"{"sessionId":"P","pid":7,"updatedAt":8,"relay":{"v":1,"held":true,"publicKey":"k","pidStart":"1","#,
-            r#""bootId":"2","pidNs":"3","queued":0,"mode":"tui","agent":"a","logFailure":"full","authorizers":[{"name":"judge","asked":3,"failed":1},"#,
+            r#""bootId":"2","pidNs":"3","queued":0,"mode":"tui","agent":"a","logFailure":"full","configFailure":"torn","#,
+            r#""authorizers":[{"name":"judge","asked":3,"failed":1},"#,
             r#"{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…","asked":0,"failed":0,"missing":true}]}}"#
         )
     );

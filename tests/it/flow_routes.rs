@@ -64,6 +64,47 @@ fn a_parent_variable_that_names_the_own_session_makes_nobody_a_child() {
 }
 
 #[test]
+fn what_a_process_is_among_the_sessions_is_told_with_the_reason() {
+    let spool = TestSpool::new();
+    let told = |env: &[(&str, &str)], key: &str| role(&spool, env)[key].clone();
+    let root = [
+        ("ASKRELAY_SESSION", "P"),
+        ("PI_SUBAGENT_PARENT_SESSION", "P"),
+    ];
+    assert_eq!(told(&root, "child"), false);
+    assert_eq!(told(&root, "decides"), "nobody");
+    assert_eq!(told(&root, "mode"), "headless");
+    // Marked as a child, without a parent that could be asked.
+    let marked = [("ASKRELAY_SESSION", "C"), ("PI_SUBAGENT_DEPTH", "1")];
+    assert_eq!(told(&marked, "childFrom"), "PI_SUBAGENT_DEPTH is set");
+    assert_eq!(told(&marked, "above"), json!(null));
+    let named = [
+        ("ASKRELAY_SESSION", "C"),
+        ("PI_SUBAGENT_PARENT_SESSION", " P "),
+    ];
+    assert_eq!(
+        told(&named, "childFrom"),
+        "PI_SUBAGENT_PARENT_SESSION names session \"P\""
+    );
+    assert_eq!(told(&named, "aboveServed"), false);
+    assert_eq!(told(&named, "decides"), "parent");
+    let mut server = spool.serve("P").start();
+    assert_eq!(told(&named, "aboveServed"), true);
+    server.stop();
+    // The text says the same, one answer a row.
+    let mut command = spool.relay();
+    let (_, stdout, _) = run(command.envs(named).arg("status"));
+    for row in [
+        "child    yes: PI_SUBAGENT_PARENT_SESSION names session \"P\"",
+        "above    P  (from PI_SUBAGENT_PARENT_SESSION), which is not served: no process serves it",
+        "serves   headless: stdin is no terminal",
+        "decides  session \"P\" above, for nobody can be asked here",
+    ] {
+        assert!(stdout.contains(row), "{row}\n{stdout}");
+    }
+}
+
+#[test]
 fn an_ask_of_a_session_whose_only_parent_is_itself_is_unavailable_at_once() {
     let spool = TestSpool::new();
     let ended = spool

@@ -390,6 +390,8 @@ fn a_prompter_that_ends_without_a_word_leaves_nobody_waiting() {
         agent: "lead".to_owned(),
         mode: Mode::Dialog,
         parent: None,
+        renewals: tokio::sync::mpsc::unbounded_channel().1,
+        trouble: None,
         policy: Arc::new(Policy::from_layers(&Layers::default())),
         home: None,
         forwarding_timeout: Duration::from_mins(10),

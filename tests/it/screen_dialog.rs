@@ -168,6 +168,43 @@ fn two_asks_are_shown_one_after_the_other() {
 }
 
 #[test]
+fn an_ask_that_is_put_off_waits_behind_the_next_one_and_comes_back() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let mut first = spool.ask("main").value("make first").id("a-1").start();
+    screen.await_question("make first");
+    screen.press("\t");
+    screen.await_text("not now: bash \"make first\"; it waits on");
+    screen.await_text("1 put off · Tab shows it now");
+    assert!(!first.running.has_ended());
+    let second = spool
+        .ask("main")
+        .from("other")
+        .value("make second")
+        .id("a-2")
+        .start();
+    let shown = screen.await_question("make second");
+    assert!(shown.contains("1 more waiting, 1 put off"), "{shown}");
+    screen.press(ESCAPE);
+    second.end().denied();
+    screen.await_text("1 put off");
+    screen.press("\t");
+    screen.await_question("› n  No");
+    screen.press("y");
+    screen.await_text("press y again");
+    screen.press("y");
+    first.end().approved();
+    let deferred = spool.events_of("permission_request.deferred", "a-1");
+    assert_eq!(deferred.len(), 1);
+    assert_eq!(deferred[0]["via"], "dialog");
+    assert_eq!(
+        spool.events_of("permission_request.waiting", "a-1").len(),
+        1
+    );
+    assert_eq!(spool.ends_of("a-1").len(), 1);
+}
+
+#[test]
 fn everything_of_an_ask_is_one_key_away_and_a_withdrawal_closes_it() {
     let spool = TestSpool::new();
     let mut screen = dialog(&spool);

@@ -130,6 +130,9 @@ impl Document {
                     if let Some(failure) = &relay.log_failure {
                         members["logFailure"] = json!(failure);
                     }
+                    if let Some(failure) = &relay.config_failure {
+                        members["configFailure"] = json!(failure);
+                    }
                     if !relay.authorizers.is_empty() {
                         let links = relay.authorizers.iter().map(|link| {
                             json!({

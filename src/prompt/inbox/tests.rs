@@ -37,7 +37,10 @@ fn shown(name: &str, payload: &serde_json::Value) -> Shown {
         asked_because: Some("rm *".to_owned()),
         annotations: Vec::new(),
         with_chain: None,
-        waiting: 1,
+        in_line: crate::serve::InLine {
+            waiting: 1,
+            put_off: 0,
+        },
         time_left: None,
     }
 }
@@ -430,11 +433,16 @@ fn a_review_is_left_undecided_with_q() {
         desk.key(code);
         assert!(matches!(desk.take().as_slice(), [PersonEvent::Close(left)] if *left == id("a")));
         // What the session says to that is nothing new.
+        let said = desk.inbox.message.clone();
+        assert!(
+            said.as_deref()
+                .is_some_and(|said| said.starts_with("not now: bash"))
+        );
         desk.news(News::Withdraw {
             id: id("a"),
             why: "it was left undecided".to_owned(),
         });
-        assert_eq!(desk.inbox.message, None);
+        assert_eq!(desk.inbox.message, said);
     }
 }
 
@@ -766,7 +774,11 @@ proptest! {
                     PersonEvent::Denied { .. } => {
                         prop_assert_eq!(pressed, Some((KeyCode::Char('d'), KeyModifiers::NONE)));
                     }
-                    PersonEvent::Unshowable { .. } | PersonEvent::Gone | PersonEvent::Leave => {
+                    PersonEvent::Unshowable { .. }
+                    | PersonEvent::PutOff { .. }
+                    | PersonEvent::Resume
+                    | PersonEvent::Gone
+                    | PersonEvent::Leave => {
                         prop_assert!(false);
                     }
                 }

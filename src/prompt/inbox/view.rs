@@ -63,7 +63,7 @@ fn review_words(
         }
         .to_owned(),
     );
-    hints.extend(["Esc denies", "q leaves it"].map(str::to_owned));
+    hints.extend(["Esc denies", "q not now"].map(str::to_owned));
     hints.extend(left);
     Words {
         title,

@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::clock::Moment;
 use crate::policy::DialogKeys;
+use crate::prompt::PersonEvent;
 use crate::prompt::app::DialogSettings;
 use crate::prompt::terminal::{Act, App, Input, News};
 use crate::serve::Shown;
-use crate::wire::{Digest, ForwardedPermissionRequest};
+use crate::wire::{Digest, ForwardedPermissionRequest, UserSurface};
 
 /// The four sizes that every ask is looked at in.
 const SIZES: [(u16, u16); 4] = [(80, 24), (40, 10), (20, 5), (1, 24)];
@@ -50,7 +51,7 @@ pub(super) fn shown(payload: &Value, grants: &Value) -> Shown {
         asked_because: None,
         annotations: Vec::new(),
         with_chain: None,
-        waiting: 0,
+        in_line: crate::serve::InLine::default(),
         time_left: None,
     }
 }
@@ -575,4 +576,49 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn tab_puts_an_ask_off_once_it_can_have_been_read() {
+    let asked = payload("bash", "bash", Some("bash"), "make", &json!([]));
+    let mut dialog = open(shown(&asked, &json!([])));
+    let size = (80, 24);
+    let _first = draw(&mut dialog, size, at(0));
+    // Too soon, and then in a burst: it stays.
+    assert!(press(&mut dialog, KeyCode::Tab, 100).is_empty());
+    let hint = rows_of(&draw(&mut dialog, size, at(1_000))).pop().unwrap();
+    assert!(hint.contains("Tab not now"), "{hint}");
+    let _other = press(&mut dialog, KeyCode::Char('x'), 2_000);
+    assert!(press(&mut dialog, KeyCode::Tab, 2_010).is_empty());
+    assert!(dialog.open.is_some());
+    // Neither where a reason is written nor where the whole is read does it mean that.
+    for (code, ms) in [(KeyCode::Char('r'), 3_000), (KeyCode::Char('r'), 3_100)] {
+        let _acts = press(&mut dialog, code, ms);
+    }
+    assert!(press(&mut dialog, KeyCode::Tab, 4_000).is_empty());
+    let _back = press(&mut dialog, KeyCode::Esc, 5_000);
+    let _read = control(&mut dialog, 'o', 6_000);
+    assert!(press(&mut dialog, KeyCode::Tab, 7_000).is_empty());
+    let _back = press(&mut dialog, KeyCode::Esc, 8_000);
+    let _drawn = draw(&mut dialog, size, at(8_000));
+    let acts = press(&mut dialog, KeyCode::Tab, 9_000);
+    let [
+        Act::Print(line),
+        Act::Tell(PersonEvent::PutOff { id, via, .. }),
+    ] = acts.as_slice()
+    else {
+        panic!("{acts:?}");
+    };
+    assert_eq!(line.to_string(), "not now: bash \"make\"; it waits on");
+    assert_eq!((id.as_str(), *via), ("perm-1", UserSurface::Dialog));
+    // Nothing is open: it is told what rests, and the same key wants to see it.
+    let rests = InLine {
+        waiting: 2,
+        put_off: 2,
+    };
+    assert!(dialog.news(News::Waiting(rests), at(9_100)).is_empty());
+    let rows = rows_of(&draw(&mut dialog, size, at(9_100)));
+    assert!(rows[0].starts_with("2 put off · Tab shows"), "{rows:?}");
+    let acts = press(&mut dialog, KeyCode::Tab, 9_200);
+    assert!(matches!(acts[..], [Act::Tell(PersonEvent::Resume)]));
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use super::{Authority, Person, Stage, State};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
-use crate::policy::{Bounds, Enveloped, RulesInForce};
+use crate::policy::{Bounds, Enveloped, Policy, RulesInForce};
 use crate::program::Outcome;
 use crate::serve::chain::{AuthorizerChain, Link};
 use crate::serve::event::{Authorize, Authorized, Care, Effect};
@@ -66,6 +66,8 @@ pub(super) struct Running {
     at: usize,
     facts: Arc<AskFacts>,
     bounds: Bounds,
+    /// The agent whose rules hold for it.
+    agent: String,
     /// Since when the link that is asked now is.
     since: Moment,
 }
@@ -188,6 +190,7 @@ impl State {
             at: 0,
             facts: Arc::new(AskFacts::of(request)),
             bounds: Bounds::of(request),
+            agent: agent_of(request).to_owned(),
             since: self.now,
         }));
         self.ask_link(&request.id, effects);
@@ -225,13 +228,13 @@ impl State {
 
     /// A link has answered, or failed.
     pub(super) fn authorized(&mut self, done: Authorized, effects: &mut Vec<Effect>) {
-        let rules = self.rules_in_force();
         let Some(ask) = self.asks.get_mut(&done.id) else {
             return;
         };
         let Chain::Running(running) = &mut ask.chain else {
             return;
         };
+        let rules = rules_in_force(&self.policy, &running.agent);
         let Some(link) = running.link().map(Arc::clone) else {
             return;
         };
@@ -352,7 +355,7 @@ impl State {
         request: &ForwardedPermissionRequest,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let rules = self.rules_in_force();
+        let rules = rules_in_force(&self.policy, agent_of(request));
         let Some(ask) = self.asks.get_mut(&request.id) else {
             return false;
         };
@@ -384,13 +387,14 @@ impl State {
         true
     }
 
-    /// Whether the rules are all that the operator wrote.
-    #[expect(
-        clippy::unused_self,
-        reason = "a session whose configuration is broken does not start yet"
-    )]
-    fn rules_in_force(&self) -> RulesInForce {
-        RulesInForce::Whole
+    /// Takes over another chain, for asks from now on. Who is missing in it is recorded, once for each name.
+    pub(super) fn renew_chain(&mut self, chain: AuthorizerChain, effects: &mut Vec<Effect>) {
+        let before = std::mem::replace(&mut self.setup.chain, chain);
+        let missing = self.setup.chain.unregistered().iter();
+        let new = missing.filter(|name| !before.unregistered().contains(name));
+        effects.extend(new.map(|name| {
+            Effect::Log(Entry::new(Event::AuthorizerUnregistered).with("name", name.as_str()))
+        }));
     }
 
     /// The chain has nothing more to do with this ask: somebody else has it, or nobody waits.
@@ -427,7 +431,7 @@ impl State {
             return;
         }
         while self.chains < MOST_CHAINS
-            && let Some(id) = self.chain_line.pop()
+            && let Some(id) = self.chain_line.pop(self.now)
         {
             let Some(ask) = self.asks.get_mut(&id) else {
                 continue;
@@ -555,6 +559,23 @@ impl State {
         };
         count(&mut tally);
         self.tallies.push(tally);
+    }
+}
+
+/// The agent whose rules hold for an ask, as far as it says.
+fn agent_of(request: &ForwardedPermissionRequest) -> &str {
+    let intent = request.access_intent.as_ref();
+    intent.map_or(request.requester_agent_name.as_str(), |intent| {
+        intent.principal.agent_name.as_str()
+    })
+}
+
+/// Whether the rules of an agent are all that the operator wrote.
+fn rules_in_force(policy: &Policy, agent: &str) -> RulesInForce {
+    if policy.is_clamped() || policy.rules_for(agent).is_clamped() {
+        RulesInForce::Clamped
+    } else {
+        RulesInForce::Whole
     }
 }
 

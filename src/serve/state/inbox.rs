@@ -16,7 +16,8 @@
 use std::collections::VecDeque;
 
 use super::annotations::Urgency;
-use super::{Authority, ParentSaid, Person, Stage, State};
+use super::people::deferred;
+use super::{Person, Stage, State, Whose};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy;
@@ -26,7 +27,9 @@ use crate::prompt::Answerer;
 use crate::serve::event::{Care, Effect};
 use crate::serve::listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 use crate::spool::Candidate;
-use crate::wire::{Decision, DecisionSource, Digest, ForwardedPermissionRequest, RequestId};
+use crate::wire::{
+    Decision, DecisionSource, Digest, ForwardedPermissionRequest, RequestId, UserSurface,
+};
 
 /// Most UTF-16 units of a name that the list keeps: who asks may call itself anything, at any length.
 const MAX_NAME_UNITS: usize = 200;
@@ -167,21 +170,21 @@ impl State {
     /// Notes that the parent had no answer: the ask stays with the person here.
     pub(super) fn note_given_back(&mut self, id: &RequestId) {
         if let Some(ask) = self.asks.get_mut(id) {
-            ask.parent = ParentSaid::NoAnswer;
+            ask.whose = Whose::GivenBack;
         }
     }
 
     /// The parent can be asked again: what it had no answer to then, it may have one to now.
     pub(super) fn forget_given_back(&mut self) {
         for ask in self.asks.values_mut() {
-            ask.parent = ParentSaid::Nothing;
+            ask.whose = Whose::Anybodys;
         }
     }
 
     /// Whether an ask waits for the person here although the parent is served.
     pub(super) fn stays_here(&self, id: &RequestId) -> bool {
-        let ask = self.asks.get(id);
-        self.person == Person::Here && ask.is_some_and(|ask| ask.parent == ParentSaid::NoAnswer)
+        let whose = self.asks.get(id).map(|ask| ask.whose);
+        self.person == Person::Here && whose == Some(Whose::GivenBack)
     }
 
     /// Opens the review of an ask that waits, where none is open.
@@ -214,19 +217,18 @@ impl State {
         });
         self.on_screen = None;
         self.touch_list();
-        let stays = self.stays_here(id) || self.authority() == Authority::Person;
-        let Some(ask) = self.asks.get_mut(id) else {
-            return;
-        };
+        let Some(ask) = self.asks.get(id) else { return };
+        let was_shown = matches!(ask.stage, Stage::Shown(_));
         // One that is being read is put in line when it has been.
-        if matches!(ask.stage, Stage::Shown(_) | Stage::AwaitingAnnotations) {
-            if stays {
-                ask.stage = Stage::Queued;
-                self.queue.push(&ask.requester, id.clone());
-            } else {
-                ask.stage = Stage::Rereading;
-                self.look_at(Candidate::of(id), effects);
-            }
+        if !was_shown && !matches!(ask.stage, Stage::AwaitingAnnotations) {
+            return;
+        }
+        if was_shown {
+            effects.push(deferred(id, UserSurface::Dialog));
+        }
+        self.wait_on(id, effects);
+        if let Some(ask) = self.asks.get(id).filter(|ask| ask.stage.is_queued()) {
+            self.queue.push(&ask.requester, id.clone());
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::annotations::Annotations;
 use super::chain::Chain;
 use super::inbox::Fate;
-use super::{CHANGED, ENDED, GONE, Look, ParentSaid, Pending, SPOOL_LABEL, Stage, State};
+use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State, Whose};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict};
@@ -230,7 +230,8 @@ impl State {
                 match known.stage {
                     Stage::Rereading | Stage::AwaitingAnnotations => Look::Turn,
                     Stage::Queued | Stage::WithChain => Look::Waiting,
-                    Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
+                    Stage::Shown(_) | Stage::Relayed(_) => Look::Asked,
+                    Stage::Deciding(_) => return,
                 }
             }
             // Other bytes under a known id: what was waiting is not what is asked.
@@ -254,11 +255,12 @@ impl State {
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
                     stage: Stage::Queued,
                     noted: false,
+                    whose: Whose::Anybodys,
                     annotations: Annotations::Unasked,
                     unannotated: false,
                     chain: Chain::Unasked,
                     alone_until: None,
-                    parent: ParentSaid::Nothing,
+                    again: None,
                 },
             );
             // What was decided for other bytes under this id is nothing.
@@ -300,8 +302,7 @@ impl State {
         let judgement = match judged {
             Ok(judgement) => judgement,
             Err(cause) => {
-                self.end_opening(&id, "it cannot be judged", effects);
-                self.queue.remove(&request.requester_session_id, &id);
+                self.end_waiting(&id, "it cannot be judged", effects);
                 let decision = Decision::gate_error(format!("judging it failed: {cause}"));
                 return self.decide(&request, decision, Care::Fast, effects);
             }
@@ -318,27 +319,13 @@ impl State {
                 self.begin_chain(&request, effects);
             }
         }
-        if look == Look::Waiting {
-            if judgement.verdict == Verdict::Ask {
-                return self.annotate_in_line(&request, effects);
-            }
-            self.queue.remove(&request.requester_session_id, &id);
-        }
         match judgement.verdict {
-            Verdict::Allow => {
-                self.end_opening(&id, "policy allows it by now", effects);
-                let entry = Entry::ending(Ending::AutoApproved, &judgement.decided_by);
-                let entry = self.details(entry, &request);
-                let decision = Decision::approved(judgement.decided_by);
-                self.settle(&request, decision, vec![entry], None, Care::Fast, effects);
+            Verdict::Allow | Verdict::Deny => self.settle_by_policy(&request, judgement, effects),
+            // It stays where it is, and as it is.
+            Verdict::Ask if look == Look::Waiting => {
+                self.annotate_in_line(&request, effects);
             }
-            Verdict::Deny => {
-                self.end_opening(&id, "policy denies it by now", effects);
-                let entry = Entry::ending(Ending::AutoDenied, &judgement.decided_by);
-                let entry = self.details(entry, &request);
-                let decision = Decision::denied(judgement.reason, judgement.decided_by);
-                self.settle(&request, decision, vec![entry], None, Care::Fast, effects);
-            }
+            Verdict::Ask if look == Look::Asked => {}
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
             Verdict::Ask if fate == Some(Fate::Expired) => self.expire(&request, effects),
             // The person here is asked where it is the parent's turn no more as well: the parent has given it back.

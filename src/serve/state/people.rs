@@ -13,11 +13,20 @@ use crate::prompt::Answerer;
 use crate::serve::event::{Care, Effect, ParentLife, Relay, RelayOutcome, Shown};
 use crate::spool::Candidate;
 use crate::wire::{
-    Decision, Digest, ForwardedPermissionRequest, MAX_HOPS, RequestId, SessionId, trim,
+    Decision, Digest, ForwardedPermissionRequest, MAX_HOPS, RequestId, SessionId, UserSurface, trim,
 };
 
 /// How much sooner than its child a relaying session gives up, so that its answer still counts.
 const RELAY_MARGIN: Duration = Duration::from_secs(1);
+
+/// What is recorded each time that a person puts an ask off.
+pub(super) fn deferred(id: &RequestId, via: UserSurface) -> Effect {
+    Effect::Log(
+        Entry::new(Event::Deferred)
+            .with("requestId", id.as_str())
+            .with("via", via.name()),
+    )
+}
 
 impl State {
     /// Puts an ask that policy leaves open to whoever can be asked.
@@ -125,6 +134,7 @@ impl State {
         let id = request.id.clone();
         let annotations = self.annotations_of(&request, effects);
         let with_chain = self.link_awaited(&id);
+        let in_line = self.in_line();
         let Some(ask) = self.asks.get_mut(&id) else {
             return;
         };
@@ -138,7 +148,7 @@ impl State {
             asked_because: judgement.asked_because.clone(),
             annotations,
             with_chain,
-            waiting: self.queue.len(),
+            in_line,
             time_left: ask.gives_up_at.map(|at| at.since(now)),
             request: request.clone(),
         };
@@ -153,13 +163,13 @@ impl State {
     }
 
     /// Asks the next question, where a person sits here and none is open.
-    pub(super) fn next_question(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn next_question(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         // While the parent is asked, only what it gave back is in line.
         let is_free = self.on_screen.is_none() && self.inbox.is_none();
         if !is_free || self.shutting_down || self.person != Person::Here {
             return;
         }
-        while let Some(id) = self.queue.pop() {
+        while let Some(id) = self.queue.pop(now) {
             if let Some(ask) = self.asks.get_mut(&id)
                 && matches!(ask.stage, Stage::Queued)
             {
@@ -184,6 +194,42 @@ impl State {
             return;
         };
         self.decide(&request, by.decision(choice), Care::Person, effects);
+    }
+
+    /// Puts the ask on the screen off: it waits on, behind the others. Nothing is decided.
+    pub(super) fn put_off(
+        &mut self,
+        now: Moment,
+        id: &RequestId,
+        digest: Digest,
+        via: UserSurface,
+        effects: &mut Vec<Effect>,
+    ) {
+        // In the inbox nothing is shown that nobody asked for: there a review is closed.
+        if self.inbox.is_some() || self.take_shown(id, digest).is_none() {
+            return;
+        }
+        effects.push(deferred(id, via));
+        self.on_screen = None;
+        self.wait_on(id, effects);
+        if let Some(ask) = self.asks.get(id).filter(|ask| ask.stage.is_queued()) {
+            self.queue.put_off(now, &ask.requester, id.clone());
+        }
+    }
+
+    /// An ask leaves the screen undecided: it waits on here, or goes to the parent, where that has come meanwhile. Whoever calls
+    /// this puts it in line where its stage says so afterwards.
+    pub(super) fn wait_on(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
+        let stays = self.stays_here(id) || self.authority() == Authority::Person;
+        let Some(ask) = self.asks.get_mut(id) else {
+            return;
+        };
+        if stays {
+            ask.stage = Stage::Queued;
+        } else {
+            ask.stage = Stage::Rereading;
+            self.look_at(Candidate::of(id), effects);
+        }
     }
 
     /// The request that is on the screen, if it is this one in these bytes; something is done with it next.
@@ -275,7 +321,7 @@ impl State {
             self.forget_given_back();
             self.take_from_chain(effects);
             // What waits for the person here goes to the parent; what is on screen stays until it is answered.
-            while let Some(id) = self.queue.pop() {
+            for id in self.queue.take_all() {
                 if let Some(ask) = self.asks.get_mut(&id) {
                     ask.stage = Stage::Rereading;
                     self.look_at(Candidate::of(&id), effects);
@@ -309,7 +355,7 @@ impl State {
         if self.authority() == Authority::Parent {
             self.take_from_chain(effects);
         }
-        while let Some(id) = self.queue.pop() {
+        for id in self.queue.take_all() {
             if let Some(ask) = self.asks.get_mut(&id) {
                 ask.stage = Stage::Rereading;
                 self.look_at(Candidate::of(&id), effects);

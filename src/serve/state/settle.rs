@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::again::Again;
 use super::{CHANGED, RETRY_FIRST, SPOOL_LABEL, Stage, State, TAKEN_BACK, Undelivered};
 use crate::audit::{Ending, Entry, Event, Recalled};
 use crate::clock::Moment;
@@ -245,15 +246,7 @@ impl State {
         }
         self.grants
             .record(&delivered.granted, delivered.granted_width);
-        let waiting: Vec<RequestId> = self
-            .asks
-            .iter()
-            .filter(|(_, ask)| matches!(ask.stage, Stage::Queued | Stage::AwaitingAnnotations))
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in waiting {
-            self.look_at(Candidate::of(&id), effects);
-        }
+        self.judge_again(Again::Granted, effects);
     }
 
     pub(super) fn answered(

@@ -42,6 +42,13 @@ impl Model {
         self.settle();
     }
 
+    /// The configuration is read again, with this chain in it.
+    fn renew(&mut self, rules: Rules, links: &[&str]) {
+        self.rules = rules;
+        self.step(Event::Renewed(rules.renewal(of(links))));
+        self.settle();
+    }
+
     fn fails(&mut self, name: &str) {
         assert!(self.authorizing.contains_key(&id(name)), "nobody is asked");
         self.authorized(name, None, false);
@@ -266,7 +273,7 @@ fn eight_chains_run_at_once_and_the_others_wait_fairly_for_a_place() {
     assert_eq!(model.state.waiting_for_chain(), 1);
     // Who waits for a place goes before the person as well, in time.
     model.pass(2_000);
-    assert_eq!(model.state.queued() + 1, 9);
+    assert_eq!(model.state.in_line().waiting + 1, 9);
     // What is taken back makes room.
     model.op(Op::Take("x5"));
     model.list();
@@ -456,4 +463,71 @@ fn an_ask_for_which_the_inbox_has_no_room_stays_with_the_chain() {
     }
     assert!(model.decided.values().all(Decision::is_approved));
     assert!(model.listing.asks.is_empty());
+}
+
+#[test]
+fn a_chain_that_comes_with_a_renewal_is_for_asks_from_then_on() {
+    let mut model = asked(&["a1", "a2"], &["a"]);
+    model.renew(Rules::First, &["b1"]);
+    model.put("b", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    assert_eq!(model.links_asked(), [("a", "a1"), ("b", "b1")]);
+    // The one that runs ends as it began.
+    model.says("a", Ruling::Defer);
+    assert_eq!(model.links_asked(), [("a", "a2"), ("b", "b1")]);
+    let health = model.state.link_health();
+    let names: Vec<&str> = health.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(names, ["b1"]);
+}
+
+#[test]
+fn rules_that_are_read_again_settle_what_the_chain_has_alone() {
+    let mut model = asked(&["judge"], &["a"]);
+    model.put("b", Content::Asks("cook"), false);
+    model.list();
+    model.settle();
+    model.renew(Rules::Second, &["judge"]);
+    assert!(model.decision("a").unwrap().is_approved());
+    assert!(!model.decision("b").unwrap().is_approved());
+    assert!(model.links_asked().is_empty());
+}
+
+#[test]
+fn a_ruling_counts_only_where_the_rules_leave_the_ask_open_when_it_is_applied() {
+    let mut model = asked(&["judge"], &["a"]);
+    model.put("b", Content::Asks("cook"), false);
+    model.list();
+    model.settle();
+    // Both are allowed, and before that is applied the rules are read again.
+    model.authorized("a", Some(Ruling::Allow), false);
+    model.authorized("b", Some(Ruling::Allow), false);
+    model.renew(Rules::Second, &["judge"]);
+    let by_rule = |name: &str| {
+        matches!(
+            model.decision(name).unwrap().decided_by,
+            DecisionSource::Rule { .. }
+        )
+    };
+    assert!(by_rule("a") && by_rule("b"));
+}
+
+#[test]
+fn no_link_allows_anything_while_the_configuration_is_broken() {
+    let mut early = asked(&["judge"], &["a"]);
+    early.renew(Rules::Clamped, &["judge"]);
+    early.says("a", Ruling::Allow);
+    assert_eq!(shown(&early), Some("a"));
+    let logged = early.logged(audit::Event::AuthorizerLink);
+    assert_eq!(logged[0]["cap"], "the configuration is broken");
+    // It breaks between the ruling and the answer.
+    let mut late = asked(&["judge"], &["a"]);
+    late.authorized("a", Some(Ruling::Allow), false);
+    late.renew(Rules::Clamped, &["judge"]);
+    assert_eq!(shown(&late), Some("a"));
+    // A deny is one all the same.
+    let mut denied = asked(&["judge"], &["a"]);
+    denied.renew(Rules::Clamped, &["judge"]);
+    denied.says("a", Ruling::Deny);
+    assert!(!denied.decision("a").unwrap().is_approved());
 }

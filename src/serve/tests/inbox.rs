@@ -243,7 +243,7 @@ fn a_review_of_what_policy_can_decide_by_now_does_not_open() {
     let effects = model.effects_of(Event::Read(read, content, file.life));
     assert!(effects.iter().any(|effect| matches!(
         effect,
-        Effect::Withdraw { id, why } if id.as_str() == "b" && why == "policy allows it by now"
+        Effect::Withdraw { id, why } if id.as_str() == "b" && why == "a grant given just now allows it"
     )));
 }
 

@@ -256,7 +256,7 @@ impl Server {
             // A question is written at once, but may be read in pieces: its last line ends it.
             let question = &new[start..];
             let is_whole = question.starts_with("Reason for")
-                || question.contains(") No, provide reason\n")
+                || question.contains(") Not now: ")
                 || question.contains("The whole session, parent and all subagents");
             (is_whole && question.ends_with('\n')).then(|| (question.to_owned(), all.len()))
         });
