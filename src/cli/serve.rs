@@ -23,7 +23,7 @@ use crate::prompt::{
     Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
-use crate::serve::{Annotators, Broadcasts, Mode, Notices, Parent, Server, Settings};
+use crate::serve::{Annotators, Authorizers, Broadcasts, Mode, Notices, Parent, Server, Settings};
 use crate::spool::{Missing, Watch};
 use crate::wire::{Generation, SessionId};
 
@@ -322,7 +322,15 @@ fn settings(
         let executable = Executable::new(program, |name| env.variable(name));
         annotators.register(name, executable.timeout(), executable);
     }
+    let mut authorizers = Authorizers::default();
+    for (name, program) in &loaded.config.authorizers {
+        let executable = Executable::new(program, |name| env.variable(name));
+        // Each name stands there once.
+        let _registered = authorizers.register(name, executable.timeout(), executable)?;
+    }
+    let config = &loaded.config;
     Ok(Settings {
+        authorizers: authorizers.chain(&config.authorizer_chain, &config.authorizer_trust),
         annotators: annotators.chain(&loaded.config.annotator_chain),
         session,
         agent,

@@ -144,10 +144,6 @@ impl Config {
         let default = Self::default();
         let set = [
             ("debugLog", self.debug_log != default.debug_log),
-            (
-                "authorizerChain",
-                self.authorizer_chain != default.authorizer_chain,
-            ),
             ("shellTools", self.shell_tools != default.shell_tools),
             (
                 "persistGrants",
@@ -204,6 +200,16 @@ pub enum Family {
     Path,
     /// `external_directory` and its directions.
     ExternalDirectory,
+}
+
+impl Family {
+    /// Its bare name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::ExternalDirectory => "external_directory",
+        }
+    }
 }
 
 /// How the input of a tool names its command.

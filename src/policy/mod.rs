@@ -18,6 +18,7 @@
 mod command;
 mod config;
 mod dialog_keys;
+mod envelope;
 mod examples;
 mod front_matter;
 mod index;
@@ -40,6 +41,7 @@ pub use config::{
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 pub use dialog_keys::DialogKeys;
+pub use envelope::{Bounds, Cap, Enveloped, RulesInForce};
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
