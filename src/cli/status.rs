@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.config()?.config;
+    let config = place.user_config()?;
     let default = Place::default_session(&config);
     let mut out = Out::stdout();
     let spool = match Spool::open(&place.spool_path()?, Missing::Fail) {

@@ -174,6 +174,17 @@ const CONTENTS: [Content; 11] = [
 ];
 
 impl Content {
+    /// What is granted with it.
+    fn grants(self) -> Option<&'static str> {
+        match self {
+            Self::Asks(command) => Some(command),
+            Self::WithoutFacts | Self::Replaced => Some("ls"),
+            Self::Torn | Self::NoRequest | Self::Misaddressed | Self::OwnAsk | Self::Misnamed => {
+                None
+            }
+        }
+    }
+
     fn bytes(self, id: &str, nonce: u64, held: bool) -> Vec<u8> {
         let (mut name, mut target, mut requester) = (id.to_owned(), "P", requester_of(id));
         let mut value = "ls";
@@ -768,15 +779,10 @@ impl Model {
     /// The person answers what is in front of them.
     fn choose(&mut self, id: RequestId, digest: Digest, choice: Choice) {
         let file = self.files.get(id.as_str());
-        let command = file.filter(|file| Digest::of(&file.bytes) == digest);
-        if let Some(content) = command.map(|file| file.content)
+        let asked = file.filter(|file| Digest::of(&file.bytes) == digest);
+        if let Some(command) = asked.and_then(|file| file.content.grants())
             && matches!(choice, Choice::Session { .. })
         {
-            let command = if let Content::Asks(command) = content {
-                command
-            } else {
-                "ls"
-            };
             self.to_grant.insert(id.clone(), command);
         }
         if matches!(choice, Choice::Deny | Choice::DenyWithReason(_)) {
