@@ -149,7 +149,14 @@ fn until(record: &GrantRecord) -> String {
 }
 
 /// A grant in one line.
-pub(super) fn in_words(of: &GrantsOf, record: &GrantRecord) -> String {
+pub(super) fn in_words(of: &GrantsOf, id: u64, view: &GrantView) -> String {
+    let record = match &view.record {
+        Ok(record) => record,
+        Err(reason) => {
+            let line = format!("{id}  of session {}; {reason}", session_of(of));
+            return visible(&line).into_owned();
+        }
+    };
     let line = format!(
         "{}  {} {:?} for {} in session {}",
         record.id,

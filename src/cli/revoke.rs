@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::env::Env;
 use super::exit::Exit;
-use super::output::Out;
+use super::output::{self, Out};
 use super::place::Place;
 use super::{Hinted, PlaceArgs, grants};
 use crate::audit::{Entry, Event, ReviewLog};
 use crate::clock;
 use crate::presentation::text::visible;
-use crate::spool::{GrantsOf, LockState, Spool, TakenBack};
-use crate::wire::GrantRecord;
+use crate::spool::{GrantView, GrantsOf, LockState, Spool, TakenBack};
 
 /// How long a server is waited for that is just publishing an answer. That takes it milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -71,7 +70,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         return Ok(Exit::Ok);
     }
     let numbers: Vec<String> = missing.iter().map(u64::to_string).collect();
-    super::output::error(
+    output::error(
         &anyhow::anyhow!("there is no grant {}", numbers.join(", ")),
         Some("`askrelay ls --grants` lists what is granted"),
     );
@@ -101,14 +100,12 @@ fn unknown(grants: &[GrantsOf], ids: &[u64]) -> anyhow::Result<Vec<u64>> {
     Ok(unknown)
 }
 
-/// The grants of a session that are meant: those of these numbers, or all.
-fn meant<'a>(of: &'a GrantsOf, ids: Option<&[u64]>) -> Vec<&'a GrantRecord> {
-    let records = of
-        .grants
-        .iter()
-        .filter_map(|view| view.record.as_deref().ok());
-    records
-        .filter(|record| ids.is_none_or(|ids| ids.contains(&record.id)))
+/// The grants of a session that are meant: those of these numbers, or all. What cannot be read can be taken back as well.
+fn meant<'a>(of: &'a GrantsOf, ids: Option<&[u64]>) -> Vec<(u64, &'a GrantView)> {
+    let views = of.grants.iter();
+    views
+        .filter_map(|view| Some((view.id?, view)))
+        .filter(|(id, _)| ids.is_none_or(|ids| ids.contains(id)))
         .collect()
 }
 
@@ -117,11 +114,11 @@ fn take_back(
     spool: &Spool,
     log: &ReviewLog,
     of: &GrantsOf,
-    meant: &[&GrantRecord],
+    meant: &[(u64, &GrantView)],
     as_json: bool,
     out: &mut Out,
 ) -> anyhow::Result<Vec<u64>> {
-    let ids: Vec<u64> = meant.iter().map(|record| record.id).collect();
+    let ids: Vec<u64> = meant.iter().map(|(id, _)| *id).collect();
     let Some(session) = &of.session else {
         return Ok(ids);
     };
@@ -130,18 +127,23 @@ fn take_back(
         unknown,
         unlocked,
     } = spool.take_back(session, &ids, PATIENCE)?;
-    for record in meant.iter().filter(|record| taken.contains(&record.id)) {
+    let was_in_force = of.lock == LockState::Held;
+    for (id, view) in meant.iter().filter(|(id, _)| taken.contains(id)) {
+        let record = view.record.as_deref();
         // After this line no answer rests on it.
         let entry = Entry::new(Event::GrantRevoked)
             .with("sessionId", session.as_str())
-            .with("grantId", record.id)
-            .with("surface", record.surface.as_str())
-            .with("pattern", record.pattern.as_str())
-            .with("givenWith", record.request_id.as_str())
+            .with("grantId", *id)
+            .with_known("surface", record.ok().map(|record| record.surface.as_str()))
+            .with_known("pattern", record.ok().map(|record| record.pattern.as_str()))
+            .with_known(
+                "givenWith",
+                record.ok().map(|record| record.request_id.as_str()),
+            )
             .with("by", "command")
             .with("reason", "it was taken back");
         if let Err(error) = log.append_or_hold(clock::wall_ms(), &[entry]) {
-            super::output::warn(&format!(
+            output::warn(&format!(
                 "it is revoked, and that is not in the review log: {} ({})",
                 crate::ask::describe(&error),
                 error.hint()
@@ -149,25 +151,24 @@ fn take_back(
         }
         if as_json {
             out.json(&serde_json::json!({
-                "id": record.id,
+                "id": id,
                 "revoked": true,
                 "session": session.as_str(),
-                "surface": record.surface,
-                "pattern": record.pattern,
-                "wasInForce": of.lock == LockState::Held,
+                "surface": record.ok().map(|record| record.surface.as_str()),
+                "pattern": record.ok().map(|record| record.pattern.as_str()),
+                "wasInForce": was_in_force,
             }))?;
         } else {
-            let was = if of.lock == LockState::Held {
+            let was = if was_in_force {
                 ""
             } else {
                 "  (no server held it in force)"
             };
-            let words = grants::in_words(of, record);
-            out.line(&format!("revoked {words}{was}"))?;
+            out.line(&format!("revoked {}{was}", grants::in_words(of, *id, view)))?;
         }
     }
-    if unlocked && of.lock == LockState::Held {
-        super::output::warn(
+    if unlocked && was_in_force {
+        output::warn(
             "the server could not be kept from publishing meanwhile: an answer that was on its way may still rest on this",
         );
     }

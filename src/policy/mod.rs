@@ -18,6 +18,7 @@
 mod command;
 mod config;
 mod dialog_keys;
+mod examples;
 mod front_matter;
 mod index;
 mod infrastructure;
@@ -31,6 +32,7 @@ mod read;
 mod rules;
 mod session_grant;
 mod session_rules;
+mod trace;
 
 pub use crate::wire::Lifetime;
 pub use config::{
@@ -50,6 +52,7 @@ pub use rules::{
 };
 pub use session_grant::{GrantForm, GrantId, GrantScope, GrantTerms, SessionGrant, chain_of};
 pub use session_rules::{GrantPlan, Grants, SessionRules, Used};
+pub use trace::{Explained, Part, SaidFloor, Step};
 
 /// Surface of command lines.
 pub const BASH_SURFACE: &str = "bash";
