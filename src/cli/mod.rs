@@ -13,6 +13,7 @@ mod demo;
 mod env;
 mod events;
 mod exit;
+mod grants;
 mod input;
 mod launch;
 mod layers;
@@ -24,6 +25,7 @@ mod place;
 mod policy;
 mod project;
 mod reload;
+mod revoke;
 mod role;
 mod roles;
 mod schema;
@@ -84,8 +86,10 @@ enum Command {
     Launch(launch::Args),
     /// Show the sessions of the spool and who serves them
     Status(status::Args),
-    /// List the asks that are waiting
+    /// List the asks that are waiting, or what is granted
     Ls(ls::Args),
+    /// Take grants back: no later answer rests on them
+    Revoke(revoke::Args),
     /// Show one ask whole
     Show(show::Args),
     /// Read the review log: who decided what, and whether it is as it was written
@@ -162,6 +166,7 @@ pub fn run() -> ExitCode {
         Command::Launch(args) => launch::run(&env, &place, args),
         Command::Status(args) => status::run(&env, &place, &args),
         Command::Ls(args) => ls::run(&env, &place, &args),
+        Command::Revoke(args) => revoke::run(&env, &place, &args),
         Command::Show(args) => show::run(&env, &place, &args),
         Command::Log(args) => log::run(&env, &place, &args),
         Command::Policy(args) => policy::run(&env, &place, &args),
