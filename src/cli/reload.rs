@@ -19,7 +19,9 @@ use super::place::Loaded;
 use crate::clock;
 use crate::policy::{Config, Layered, Notice};
 use crate::program::Executable;
-use crate::serve::{AnnotatorChain, Annotators, Renewal, SourceFile, Trouble};
+use crate::serve::{
+    AnnotatorChain, Annotators, AuthorizerChain, Authorizers, Renewal, SourceFile, Trouble,
+};
 use crate::spool::{LookedAt, OnWake, Wake, Watch, WatchId, look_at_operator_file};
 
 /// How often the files are looked at behind a watch that works, and without one.
@@ -45,11 +47,22 @@ pub(super) fn renewal(
         trouble: force.trouble.clone(),
         files,
         notices: Vec::new(),
+        authorizers: authorizers(env, config),
         annotators: annotators(env, config),
         forwarding_timeout: config.forwarding_timeout,
         request_max_age: config.request_max_age,
         limits: config.limits,
     }
+}
+
+fn authorizers(env: &Env, config: &Config) -> AuthorizerChain {
+    let mut authorizers = Authorizers::default();
+    for (name, program) in &config.authorizers {
+        let executable = Executable::new(program, |name| env.variable(name));
+        // Each name stands there once, so none is taken.
+        let _registered = authorizers.register(name, executable.timeout(), executable);
+    }
+    authorizers.chain(&config.authorizer_chain, &config.authorizer_trust)
 }
 
 fn annotators(env: &Env, config: &Config) -> AnnotatorChain {

@@ -325,6 +325,7 @@ fn settings(
 ) -> (Settings, mpsc::UnboundedSender<Renewal>) {
     let (renew, renewals) = mpsc::unbounded_channel();
     let settings = Settings {
+        authorizers: first.authorizers,
         annotators: first.annotators,
         session,
         agent,
@@ -338,6 +339,7 @@ fn settings(
         request_max_age: first.request_max_age,
         limits: first.limits,
         require_audit: loaded.config.require_audit.is_on(),
+        persist_grants: loaded.config.persist_grants.is_on(),
         notices: Some(Notices::new(output::warn)),
         broadcasts: Broadcasts::new(BROADCASTS_AHEAD),
     };

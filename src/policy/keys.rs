@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::config::{CONFIG_KEYS, Config, Family, Program, Switch};
+use super::config::{CONFIG_KEYS, Config, Program, Switch};
 use super::permission::{PermissionMap, SurfaceRules};
 use crate::wire::{Generation, SessionId};
 
@@ -294,16 +294,6 @@ fn permission(map: &PermissionMap) -> Value {
         .map(|(surface, said)| (surface.clone(), rules(said)))
         .collect::<Map<_, _>>()
         .into()
-}
-
-impl Family {
-    /// The name in a configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::ExternalDirectory => "external_directory",
-        }
-    }
 }
 
 #[cfg(test)]
