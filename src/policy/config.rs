@@ -146,7 +146,6 @@ impl Config {
         let default = Self::default();
         let set = [
             ("debugLog", self.debug_log != default.debug_log),
-            ("shellTools", self.shell_tools != default.shell_tools),
             (
                 "persistGrants",
                 self.persist_grants != default.persist_grants,
