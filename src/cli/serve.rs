@@ -318,13 +318,18 @@ fn settings(
 ) -> anyhow::Result<Settings> {
     let home = place.home();
     let mut annotators = Annotators::default();
+    let debug = place.debug_log(&loaded.config);
+    let executable = |kind: &str, name: &str, program| {
+        Executable::new(program, |name| env.variable(name))
+            .keeping_stderr(Arc::clone(&debug), format!("{kind} {name}"))
+    };
     for (name, program) in &loaded.config.annotators {
-        let executable = Executable::new(program, |name| env.variable(name));
+        let executable = executable("annotator", name, program);
         annotators.register(name, executable.timeout(), executable);
     }
     let mut authorizers = Authorizers::default();
     for (name, program) in &loaded.config.authorizers {
-        let executable = Executable::new(program, |name| env.variable(name));
+        let executable = executable("authorizer", name, program);
         // Each name stands there once.
         let _registered = authorizers.register(name, executable.timeout(), executable)?;
     }
