@@ -54,8 +54,16 @@ events! {
         Waiting = "permission_request.waiting",
         /// A person has put an ask off: it waits on.
         Deferred = "permission_request.deferred",
-        /// What a person granted holds for the whole serving session.
+        /// What a person granted along with an answer is recorded by the serving session.
         SessionRecorded = "forwarded_permission.session_recorded",
+        /// The time of a grant is over.
+        GrantExpired = "grant.expired",
+        /// The last answer that a grant was given for has been given.
+        GrantUsedUp = "grant.used_up",
+        /// Somebody took a grant back.
+        GrantRevoked = "grant.revoked",
+        /// A grant is not in force although somebody gave it, or a file says so.
+        GrantRefused = "grant.refused",
         /// An ask has left the inbox.
         Resolved = "permission_request.resolved",
         /// A process before this one had decided and answered the request.

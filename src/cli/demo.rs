@@ -91,6 +91,7 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
         request_max_age: config.request_max_age,
         limits: config.limits,
         require_audit: false,
+        persist_grants: false,
         notices: None,
         broadcasts: tokio::sync::broadcast::Sender::new(1),
     };

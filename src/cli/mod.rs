@@ -19,6 +19,7 @@ mod ls;
 mod output;
 mod pin;
 mod place;
+mod policy;
 mod role;
 mod roles;
 mod schema;
@@ -79,6 +80,8 @@ enum Command {
     Show(show::Args),
     /// Read the review log: who decided what, and whether it is as it was written
     Log(log::Args),
+    /// Say what the rules would say, and why
+    Policy(policy::Args),
     /// Print the JSON Schema of a document on disk
     Schema(schema::Args),
     /// See it work: a serving session and three children in this terminal
@@ -149,6 +152,7 @@ pub fn run() -> ExitCode {
         Command::Ls(args) => ls::run(&env, &place, &args),
         Command::Show(args) => show::run(&env, &place, &args),
         Command::Log(args) => log::run(&env, &place, &args),
+        Command::Policy(args) => policy::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Demo(args) => demo::run(&env, &args),
     };

@@ -349,6 +349,7 @@ fn settings(
         request_max_age: loaded.config.request_max_age,
         limits: loaded.config.limits,
         require_audit: loaded.config.require_audit.is_on(),
+        persist_grants: loaded.config.persist_grants.is_on(),
         notices: Some(Notices::new(output::warn)),
         broadcasts: Broadcasts::new(BROADCASTS_AHEAD),
     })

@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::dialog_keys::DialogKeys;
 use super::json::{JsonProblem, Position};
 use super::permission::{DIRECTIONAL_KEYS, MAX_REASON_CHARS, PermissionMap};
+use super::rules::Verdict;
 use crate::wire::{Generation, SessionId, SessionIdError};
 
 /// Largest configuration that is read, in bytes: a hundred thousand rules have room in it several times over.
@@ -411,6 +412,30 @@ pub enum ConfigProblem {
         /// How many it has.
         length: usize,
     },
+    /// A reason of something that is no deny.
+    #[error("only a deny has a reason, and this is {}", .verdict.name())]
+    ReasonWithoutDeny {
+        /// What it is.
+        verdict: Verdict,
+    },
+    /// A value under `match` that the rule does not cover.
+    #[error("{example:?} stands under \"match\", and {pattern:?} does not cover it{}", because_of(.because.as_deref()))]
+    ExampleMissed {
+        /// The pattern.
+        pattern: String,
+        /// The value.
+        example: String,
+        /// What else is in it, where that is the reason.
+        because: Option<String>,
+    },
+    /// A value under `notMatch` that the rule covers.
+    #[error("{example:?} stands under \"notMatch\", and {pattern:?} covers it")]
+    ExampleCovered {
+        /// The pattern.
+        pattern: String,
+        /// The value.
+        example: String,
+    },
     /// A name that no session can have.
     #[error("{found:?} cannot be a session: {why}")]
     BadSession {
@@ -419,6 +444,12 @@ pub enum ConfigProblem {
         /// Why not.
         why: SessionIdError,
     },
+}
+
+fn because_of(because: Option<&str>) -> String {
+    because
+        .map(|because| format!(": {because}"))
+        .unwrap_or_default()
 }
 
 fn within_of(within: Option<&str>) -> String {

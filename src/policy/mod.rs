@@ -19,6 +19,7 @@ mod command;
 mod config;
 mod dialog_keys;
 mod envelope;
+mod examples;
 mod front_matter;
 mod index;
 mod infrastructure;
@@ -32,6 +33,7 @@ mod read;
 mod rules;
 mod session_grant;
 mod session_rules;
+mod trace;
 
 pub use crate::wire::Lifetime;
 pub use config::{
@@ -52,6 +54,7 @@ pub use rules::{
 };
 pub use session_grant::{GrantForm, GrantId, GrantScope, GrantTerms, SessionGrant, chain_of};
 pub use session_rules::{GrantPlan, Grants, SessionRules, Used};
+pub use trace::{Explained, Part, SaidFloor, Step};
 
 /// Surface of command lines.
 pub const BASH_SURFACE: &str = "bash";

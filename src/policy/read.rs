@@ -17,6 +17,7 @@ use super::config::{
     MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 use super::dialog_keys::{self, DialogKeys};
+use super::examples::{Expected, Trial};
 use super::infrastructure;
 use super::json::{At, JsonProblem, Member, Node, Places, Position, Value, clip, decode, parse};
 use super::nearest::nearest;
@@ -424,7 +425,7 @@ impl Reader<'_> {
             }
             let rule = PatternRule {
                 position: Some(self.places.of(member.offset)),
-                ..pattern_rule(&member.key, &member.node)?
+                ..pattern_rule(surface, &member.key, &member.node)?
             };
             if surface == BASH_SURFACE
                 && rule.verdict == Verdict::Allow
@@ -518,7 +519,10 @@ pub(super) fn reason(text: &str, offset: usize) -> Read<String> {
     Ok(text.to_owned())
 }
 
-fn pattern_rule(pattern: &str, node: &Node) -> Read<PatternRule> {
+/// The keys of a pattern's object.
+pub(super) const PATTERN_KEYS: [&str; 4] = ["action", "reason", "match", "notMatch"];
+
+fn pattern_rule(surface: &str, pattern: &str, node: &Node) -> Read<PatternRule> {
     let rule = |verdict, reason| PatternRule {
         pattern: pattern.to_owned(),
         verdict,
@@ -531,37 +535,74 @@ fn pattern_rule(pattern: &str, node: &Node) -> Read<PatternRule> {
         }
         Value::Object(members) => members,
         Value::Null | Value::True | Value::False | Value::Number(_) | Value::Array(_) => {
-            return wrong_type(node, pattern, "a verdict or a deny with a reason");
+            return wrong_type(node, pattern, "a verdict, or an object with an \"action\"");
         }
     };
-    let (mut denies, mut because) = (None, None);
+    let (mut action, mut because) = (None, None);
+    let mut examples: Vec<(&str, usize, Expected)> = Vec::new();
     for member in members {
-        match member.key.as_str() {
-            "action" => {
-                denies = Some(one_of(
-                    &member.node,
-                    "action",
-                    r#""deny", which alone has a reason"#,
-                    &[("deny", Verdict::Deny)],
-                )?);
+        let (key, node) = (member.key.as_str(), &member.node);
+        if let Some((key, expected)) = Expected::KEYS.iter().find(|(name, _)| *name == key) {
+            for item in array(node, key)? {
+                let example = text(item, key)?;
+                if example.is_empty() {
+                    let what = (*key).to_owned();
+                    return wrong(item.offset, ConfigProblem::EmptyValue { what });
+                }
+                examples.push((example, item.offset, *expected));
             }
-            "reason" => {
-                let text = text(&member.node, "reason")?;
-                because = Some(reason(text, member.node.offset)?);
-            }
-            _ => return unknown_key(member, Some(pattern), &["action", "reason"]),
+            continue;
+        }
+        match key {
+            "action" => action = Some(verdict(text(node, key)?, key, node.offset)?),
+            "reason" => because = Some((reason(text(node, key)?, node.offset)?, member.offset)),
+            _ => return unknown_key(member, Some(pattern), &PATTERN_KEYS),
         }
     }
-    match denies {
-        Some(verdict) => Ok(rule(verdict, because)),
-        None => wrong(
+    let Some(action) = action else {
+        return wrong(
             node.offset,
             ConfigProblem::MissingKey {
                 key: "action",
                 within: clip(pattern),
             },
-        ),
+        );
+    };
+    let rule = rule(action, deny_reason(action, because)?);
+    check_examples(surface, &rule, &examples)?;
+    Ok(rule)
+}
+
+/// The reason, which only a deny may have. It comes with the place of its key.
+pub(super) fn deny_reason(
+    action: Verdict,
+    because: Option<(String, usize)>,
+) -> Read<Option<String>> {
+    match because {
+        Some((_, offset)) if action != Verdict::Deny => {
+            wrong(offset, ConfigProblem::ReasonWithoutDeny { verdict: action })
+        }
+        because => Ok(because.map(|(reason, _)| reason)),
     }
+}
+
+/// Tries the examples of a rule.
+pub(super) fn check_examples(
+    surface: &str,
+    rule: &PatternRule,
+    examples: &[(&str, usize, Expected)],
+) -> Read<()> {
+    if examples.is_empty() {
+        return Ok(());
+    }
+    let trial = Trial::new(surface, rule);
+    for (example, offset, expected) in examples {
+        trial.check(example, *expected).map_err(|problem| At {
+            offset: *offset,
+            problem,
+        })?;
+    }
+    Ok(())
 }
 
 fn named<'n>(node: &'n Node, what: &str, name_of: &'static str) -> Read<&'n [Member]> {

@@ -12,6 +12,7 @@ use super::event::{
     Annotate, Answer, Authorize, Care, Delivery, Effect, Event, FileClock, InLine, ParentLife,
     Relay, Shown, UNRECORDED,
 };
+use super::grants::GrantKeeper;
 use super::renewal::{Renewal, Trouble};
 use super::state::State;
 use super::wake::{Closed, Woken};
@@ -106,6 +107,8 @@ pub(super) struct Core {
     /// Its public half, as text.
     pub(super) public_key: String,
     pub(super) require_audit: bool,
+    /// The files of the grants.
+    pub(super) grants: GrantKeeper,
     /// Requests for which a response lay there when this process came.
     pub(super) answered_before: HashSet<RequestId>,
     /// What does not work at the moment, so that it is said once and not with every try.
@@ -390,6 +393,7 @@ impl Core {
             self.trouble("heartbeat directory", kept);
         }
         self.look_for_a_foreign_heartbeat();
+        self.look_at_grants(now);
         let record = Heartbeat {
             session_id: self.session.as_str().to_owned(),
             pid: process::own_pid(),
@@ -517,6 +521,12 @@ impl Core {
                     prompter.thinking(&id, link.as_deref());
                 }
             }
+            Effect::KeepGrants(id, grants) => self.keep_grants(&id, grants),
+            Effect::CountGrant(grant) => self.count_grant(&grant),
+            Effect::DropGrant(id) => {
+                let dropped = self.grants.remove(id);
+                self.trouble("grant file", dropped);
+            }
             Effect::Finished => self.finished = true,
         }
     }
@@ -606,6 +616,11 @@ impl Core {
                 Ok(Unchanged::Gone) => return Delivery::Withdrawn,
             }
         }
+        // Until the answer is out nobody takes back what it rests on.
+        let _hold = match self.rely_on(&answer.rests_on) {
+            Ok(hold) => hold,
+            Err(delivery) => return delivery,
+        };
         #[cfg(debug_assertions)]
         crate::spool::fault::at("decided");
         let counts = self.record_decision(&answer);
@@ -731,7 +746,8 @@ impl Core {
                 let unwritten = self.unwritten();
                 let written = self
                     .log
-                    .append_durably(clock::wall_ms(), &answer.entries, unwritten);
+                    .append_durably(clock::wall_ms(), &answer.entries, unwritten)
+                    .map(|lines| self.grants.note_lines(answer, &lines));
                 self.note_log(written)
             }
         };

@@ -8,6 +8,7 @@ use super::listing::Listing;
 use super::renewal::Renewal;
 use crate::audit::Entry;
 use crate::clock::Moment;
+use crate::policy::{GrantId, SessionGrant};
 use crate::presentation::broadcast::Broadcast;
 use crate::presentation::select::Choice;
 use crate::program::Outcome as ProgramOutcome;
@@ -87,6 +88,10 @@ pub enum Event {
     Answered(RequestId, Delivery),
     /// The configuration was read again.
     Renewed(Box<Renewal>),
+    /// These grants have their files.
+    GrantsKept(Vec<SessionGrant>),
+    /// These grants have none any more, and why.
+    GrantsLost(Vec<(GrantId, String)>),
     /// A candidate could not be moved aside.
     Stuck(Candidate),
     /// Time has passed.
@@ -165,6 +170,10 @@ pub enum Delivery {
     RequesterGone,
     /// This session had answered it already, before a restart.
     AlreadyAnswered,
+    /// It rests on a grant that is not in force any more: those whose files are lost are named. It was neither recorded nor published.
+    GrantsGone(Vec<(GrantId, String)>),
+    /// It rests on a grant, and it cannot be told whether that is in force. It was neither recorded nor published.
+    GrantsUnsure,
     /// It could not be written; it is tried again.
     Failed(String),
 }
@@ -226,6 +235,12 @@ pub enum Effect {
     CancelAuthorizing(RequestId),
     /// This link thinks about the ask that is on screen now, or none does any more.
     Thinking(RequestId, Option<String>),
+    /// Write the files of grants that are to come into force.
+    KeepGrants(RequestId, Vec<SessionGrant>),
+    /// An answer rested on this grant: write its file anew.
+    CountGrant(Arc<SessionGrant>),
+    /// This grant has ended: remove its file.
+    DropGrant(GrantId),
     /// Everything is settled: the session can end.
     Finished,
 }
@@ -247,6 +262,8 @@ pub struct Answer {
     pub told: Option<Broadcast>,
     /// Whether the requester must be seen to live before the answer counts.
     pub care: Care,
+    /// The grants that must be in force when it is published.
+    pub rests_on: Vec<GrantId>,
 }
 
 /// How carefully an answer is delivered.

@@ -15,6 +15,7 @@ mod annotate;
 mod chain;
 mod core;
 mod event;
+mod grants;
 mod listing;
 mod queue;
 mod renewal;

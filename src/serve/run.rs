@@ -15,6 +15,7 @@ use super::annotate::{Annotating, AnnotatorChain};
 use super::chain::{AuthorizerChain, Authorizing};
 use super::core::{Core, Errand, Notices, Rest, warning};
 use super::event::{Event, FileClock, InLine, Relay, RelayOutcome};
+use super::grants::GrantKeeper;
 use super::renewal::{Renewal, Trouble};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
@@ -104,6 +105,8 @@ pub struct Settings {
     pub limits: policy::Limits,
     /// Whether a decision counts only once it is in the review log.
     pub require_audit: bool,
+    /// Whether what a person grants outlives this server.
+    pub persist_grants: bool,
     /// Where it is told what does not work, where no person is asked who could be told.
     pub notices: Option<Notices>,
     /// Where it is told what is asked and how it ended; whoever listens subscribes before the session starts.
@@ -240,6 +243,7 @@ impl Server {
             chain: settings.authorizers,
         };
         let grants = SessionRules::new(settings.home.as_deref());
+        let keeper = GrantKeeper::new(spool, &session, settings.persist_grants);
         let woken = Arc::<Woken>::default();
         let probe = |parent: &Parent| {
             let probe = LivenessProbe::new(spool.clone(), parent.session.clone());
@@ -272,6 +276,7 @@ impl Server {
             public_key: seal_key.public().to_string(),
             seal_key,
             require_audit: settings.require_audit,
+            grants: keeper,
             answered_before: HashSet::new(),
             troubles: HashMap::new(),
             successor: None,
@@ -308,6 +313,7 @@ impl Server {
             mtime_ns: file_now.mtime_ns,
         });
         core.look_at_parent(now);
+        core.look_for_grants(now);
         core.answered_before = core.inbox.responses()?.into_iter().collect();
         core.scan(now, Effort::Full);
         core.recall();
@@ -563,6 +569,7 @@ impl Server {
         let stopped =
             Entry::new(audit::Event::ServingStopped).with("sessionId", core.session.as_str());
         core.record(&[stopped]);
+        core.leave_grants();
         // One that fails must not keep the other from being tried.
         let withdrawn = core.heartbeat.withdraw();
         // What keeps the inbox of a session that was left to another process is that one's now.

@@ -16,6 +16,7 @@ mod again;
 mod annotations;
 mod chain;
 mod given;
+pub(super) mod grants;
 mod inbox;
 mod intake;
 mod leave;
@@ -37,12 +38,12 @@ use super::queue::Queue;
 use super::renewal::Trouble;
 use crate::audit::{self, Ending, Entry, Recalled};
 use crate::clock::Moment;
-use crate::policy::{self, Policy, SessionRules};
+use crate::policy::{self, GrantId, Policy, SessionGrant, SessionRules};
 use crate::presentation::review_line;
 use crate::spool::{Candidate, FileStamp};
 use crate::wire::{
-    ApprovalGrant, Decision, DecisionSource, Digest, ForwardedPermissionRequest, GrantWidth,
-    PromptPayload, RequestId, SessionId,
+    Decision, DecisionSource, Digest, ForwardedPermissionRequest, PromptPayload, RequestId,
+    SessionId,
 };
 
 /// First wait after a failed write; it doubles up to [`RETRY_MOST`].
@@ -99,6 +100,7 @@ pub struct State {
     /// What is wrong with the files of the configuration, while something is.
     config_trouble: Option<Trouble>,
     grants: SessionRules,
+    grant_ends: grants::GrantEnds,
     asks: HashMap<RequestId, Pending>,
     queue: Queue,
     on_screen: Option<RequestId>,
@@ -141,8 +143,9 @@ struct Pending {
     /// When its requester gives up, by its own word.
     gives_up_at: Option<Moment>,
     stage: Stage,
-    /// Whether it is recorded that it waits.
-    noted: bool,
+    noted: Noted,
+    /// Whether it is judged without grants, because it could not be told whether they are in force.
+    distrusts_grants: bool,
     whose: Whose,
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
@@ -152,6 +155,26 @@ struct Pending {
     alone_until: Option<Moment>,
     /// What has changed since it was judged last, where it is about to be judged again.
     again: Option<again::Again>,
+}
+
+/// What is recorded of an ask that is not settled, each once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Noted {
+    /// Nothing.
+    Nothing,
+    /// That no rule decides it.
+    Prompted,
+    /// That it waits.
+    Waiting,
+}
+
+impl Noted {
+    /// Whether this is still to be recorded; from now on it is.
+    fn advance(&mut self, to: Self) -> bool {
+        let is_new = *self < to;
+        *self = to.max(*self);
+        is_new
+    }
 }
 
 /// Whose an ask is that policy leaves open.
@@ -205,9 +228,10 @@ enum Look {
 #[derive(Debug)]
 struct Undelivered {
     decision: Decision,
-    /// What is granted to the whole session once the decision has reached its requester.
-    granted: Vec<ApprovalGrant>,
-    granted_width: GrantWidth,
+    /// What is granted once the decision has reached its requester.
+    granted: Vec<SessionGrant>,
+    /// The grants that must be in force when it is published.
+    rests_on: Vec<GrantId>,
     care: Care,
     /// Whether it is recorded: then it is only to be delivered.
     recorded: bool,
@@ -230,6 +254,7 @@ impl State {
             policy,
             config_trouble: None,
             grants,
+            grant_ends: grants::GrantEnds::default(),
             asks: HashMap::new(),
             queue: Queue::default(),
             on_screen: None,
@@ -339,8 +364,9 @@ impl State {
         let life = (!self.asks.is_empty()).then_some(self.life_every);
         let expiry = self.next_expiry().map(|at| at.since(now));
         let rest = self.queue.next_due().map(|at| at.since(now));
+        let grants = self.grant_ends.next().map(|at| at.since(now));
         let grace = self.next_grace().map(|at| at.since(now));
-        let due = [retry, look, life, expiry, rest, grace];
+        let due = [retry, look, life, expiry, rest, grants, grace];
         due.into_iter().flatten().min()
     }
 
@@ -405,6 +431,8 @@ impl State {
             Event::Parent(life) => self.parent(life, &mut effects),
             Event::Renewed(renewal) => self.renewed(*renewal, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
+            Event::GrantsKept(kept) => self.kept(now, kept, &mut effects),
+            Event::GrantsLost(lost) => self.take_back(lost, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.
             Event::Stuck(candidate) => drop(self.given_up.insert(candidate)),
             Event::Tick => self.tick(now, &mut effects),
@@ -455,7 +483,7 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         if let Some(ask) = self.asks.get_mut(&request.id)
-            && !std::mem::replace(&mut ask.noted, true)
+            && ask.noted.advance(Noted::Waiting)
         {
             effects.push(Effect::Log(
                 Self::question(Entry::new(audit::Event::Waiting), request, payload)

@@ -2,6 +2,7 @@
 
 mod again;
 mod chain;
+mod grants;
 mod inbox;
 mod recall;
 
@@ -18,7 +19,9 @@ use super::{
 };
 use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
-use crate::policy::{self, Config, LayerRules, Layers, Policy, SessionRules, Switch};
+use crate::policy::{
+    self, Config, GrantId, LayerRules, Layers, Policy, SessionGrant, SessionRules, Switch,
+};
 use crate::presentation::broadcast::Broadcast;
 use crate::presentation::select::{Choice, GrantScope};
 use crate::program::{Failure, Outcome};
@@ -119,11 +122,20 @@ fn approval_of_parent() -> RelayOutcome {
 }
 
 fn grant_for_session() -> Choice {
+    session(GrantScope::ServingSession, Lifetime::SessionEnd)
+}
+
+fn session(scope: GrantScope, lifetime: Lifetime) -> Choice {
     Choice::Session {
-        scope: GrantScope::ServingSession,
+        scope,
         width: GrantWidth::Proven,
-        lifetime: Lifetime::SessionEnd,
+        lifetime,
     }
+}
+
+/// The session that asks under an id.
+fn requester_of(id: &str) -> String {
+    format!("child-{}", &id[..1])
 }
 
 /// What a file in the modelled inbox holds.
@@ -163,8 +175,7 @@ const CONTENTS: [Content; 11] = [
 
 impl Content {
     fn bytes(self, id: &str, nonce: u64, held: bool) -> Vec<u8> {
-        let (mut name, mut target, mut requester) =
-            (id.to_owned(), "P", format!("child-{}", &id[..1]));
+        let (mut name, mut target, mut requester) = (id.to_owned(), "P", requester_of(id));
         let mut value = "ls";
         let mut facts = true;
         match self {
@@ -249,6 +260,8 @@ enum Op {
     Renew(Rules),
     Closed(&'static str),
     Pass(u64),
+    /// Somebody takes a grant back. The flag says whether that is seen at once.
+    Revoke(bool),
 }
 
 fn name() -> impl Strategy<Value = &'static str> {
@@ -261,11 +274,13 @@ fn choice() -> impl Strategy<Value = Choice> {
         Choice::Deny,
         Choice::DenyWithReason("no".into()),
         grant_for_session(),
-        Choice::Session {
-            scope: GrantScope::Requester,
-            width: GrantWidth::Proven,
-            lifetime: Lifetime::SessionEnd,
-        },
+        session(GrantScope::Requester, Lifetime::SessionEnd),
+        session(GrantScope::Requester, Lifetime::Uses(2)),
+        session(GrantScope::ServingSession, Lifetime::Uses(2)),
+        session(
+            GrantScope::ServingSession,
+            Lifetime::For(Duration::from_secs(2)),
+        ),
     ])
 }
 
@@ -305,6 +320,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => prop::sample::select(vec![Rules::First, Rules::Second, Rules::Clamped]).prop_map(Op::Renew),
         1 => name().prop_map(Op::Closed),
         2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 2_500, 20_000, 70_000]).prop_map(Op::Pass),
+        2 => any::<bool>().prop_map(Op::Revoke),
     ]
 }
 
@@ -354,9 +370,17 @@ struct Model {
     /// What may be approved, because a rule, a grant, the person or the parent says so.
     licensed: HashSet<(RequestId, Digest)>,
     rules: Rules,
-    granted: HashSet<&'static str>,
-    /// What is granted once the answer with it is delivered.
-    to_grant: HashMap<(RequestId, Digest), &'static str>,
+    /// What is in force: the command, and the requester that it was given to where it is not for the session.
+    granted: HashMap<GrantId, (&'static str, Option<String>)>,
+    /// Grants that have a file.
+    grant_files: HashSet<GrantId>,
+    /// Grants whose file was taken away.
+    revoked: HashSet<GrantId>,
+    /// When a grant ends, and how many answers have rested on it.
+    grant_ends: HashMap<GrantId, u64>,
+    used: HashMap<GrantId, u32>,
+    /// For what grants are given that are to be kept.
+    to_grant: HashMap<RequestId, &'static str>,
     decided: HashMap<(RequestId, Digest), Decision>,
     delivered: HashSet<(RequestId, Digest)>,
     /// Files that stay, for the machine failed on them for good.
@@ -439,7 +463,11 @@ impl Model {
             read: HashSet::new(),
             licensed: HashSet::new(),
             rules: Rules::First,
-            granted: HashSet::new(),
+            granted: HashMap::new(),
+            grant_files: HashSet::new(),
+            revoked: HashSet::new(),
+            grant_ends: HashMap::new(),
+            used: HashMap::new(),
             to_grant: HashMap::new(),
             decided: HashMap::new(),
             delivered: HashSet::new(),
@@ -620,10 +648,23 @@ impl Model {
                 self.step(Event::Renewed(rules.renewal(chain)));
             }
             Op::Closed(name) => self.step(Event::Closed(id(name))),
+            Op::Revoke(is_seen) => self.revoke(is_seen),
             Op::Pass(ms) => {
                 self.now += ms;
                 self.step(Event::Tick);
             }
+        }
+    }
+
+    /// Somebody takes the oldest grant back.
+    fn revoke(&mut self, is_seen: bool) {
+        let Some(id) = self.grant_files.iter().min().copied() else {
+            return;
+        };
+        self.grant_files.remove(&id);
+        self.revoked.insert(id);
+        if is_seen {
+            self.step(Event::GrantsLost(vec![(id, "its file is gone".into())]));
         }
     }
 
@@ -728,10 +769,15 @@ impl Model {
     fn choose(&mut self, id: RequestId, digest: Digest, choice: Choice) {
         let file = self.files.get(id.as_str());
         let command = file.filter(|file| Digest::of(&file.bytes) == digest);
-        if let Some(Content::Asks(command)) = command.map(|file| file.content)
-            && choice == grant_for_session()
+        if let Some(content) = command.map(|file| file.content)
+            && matches!(choice, Choice::Session { .. })
         {
-            self.to_grant.insert((id.clone(), digest), command);
+            let command = if let Content::Asks(command) = content {
+                command
+            } else {
+                "ls"
+            };
+            self.to_grant.insert(id.clone(), command);
         }
         if matches!(choice, Choice::Deny | Choice::DenyWithReason(_)) {
             self.denied.insert((id.clone(), digest));
@@ -849,8 +895,35 @@ impl Model {
                     self.with_chain = link;
                 }
             }
+            Effect::KeepGrants(id, grants) => self.perform_keep(&id, grants, fails),
+            Effect::CountGrant(grant) => assert_eq!(grant.uses_left(), Some(1)),
+            Effect::DropGrant(id) => {
+                self.grant_files.remove(&id);
+                self.granted.remove(&id);
+            }
             Effect::Finished => self.finished = true,
         }
+    }
+
+    fn perform_keep(&mut self, id: &RequestId, grants: Vec<SessionGrant>, fails: bool) {
+        let command = self.to_grant.remove(id).expect("nobody granted this");
+        if fails {
+            return self.step(Event::GrantsKept(Vec::new()));
+        }
+        for grant in &grants {
+            assert_eq!(grant.pattern().as_str(), command);
+            let to = match &grant.terms.scope {
+                policy::GrantScope::ServingSession => None,
+                policy::GrantScope::Subagent(chain) => Some(chain[0].clone()),
+            };
+            self.granted.insert(grant.id(), (command, to));
+            assert!(self.grant_files.insert(grant.id()), "a number given twice");
+            if let Lifetime::For(time) = grant.terms.lifetime {
+                let ends = self.now + u64::try_from(time.as_millis()).unwrap();
+                self.grant_ends.insert(grant.id(), ends);
+            }
+        }
+        self.step(Event::GrantsKept(grants));
     }
 
     /// The list is put before the person.
@@ -887,9 +960,15 @@ impl Model {
             return self.step(Event::Read(candidate, failed, RequesterLife::Unknown));
         }
         let pair = (id, Digest::of(&file.bytes));
+        let requester = requester_of(pair.0.as_str());
+        let is_granted = |command| {
+            let mut granted = self.granted.values();
+            granted.any(|(granted, to)| {
+                *granted == command && to.as_ref().is_none_or(|to| *to == requester)
+            })
+        };
         if let Content::Asks(command) = file.content
-            && (self.rules.allows(command)
-                || self.granted.contains(command) && !self.rules.denies(command))
+            && (self.rules.allows(command) || is_granted(command) && !self.rules.denies(command))
         {
             self.licensed.insert(pair.clone());
         }
@@ -901,8 +980,51 @@ impl Model {
         self.step(Event::Read(candidate, content, file.life));
     }
 
+    /// A person or a link is credited with a denial only where it denied.
+    fn check_denial(&self, answer: &Answer, pair: &(RequestId, Digest)) {
+        if let DecisionSource::Authorizer {
+            verdict: AuthorizerVerdict::Deny,
+            ..
+        } = answer.decision.decided_by
+        {
+            assert!(self.refused.contains(pair), "no link refused: {answer:?}");
+        }
+        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
+            && !answer.decision.is_approved()
+        {
+            assert!(self.denied.contains(pair), "nobody denied this: {answer:?}");
+        }
+    }
+
     fn perform_answer(&mut self, answer: &Answer, fails: bool) {
         let pair = (answer.id.clone(), answer.digest);
+        // As the loop does, before anything is recorded.
+        if !answer.rests_on.is_empty() {
+            let is_lost = |id: &&GrantId| !self.grant_files.contains(id);
+            let lost: Vec<_> = (answer.rests_on.iter().filter(is_lost))
+                .map(|id| (*id, "its file is gone".to_owned()))
+                .collect();
+            if !lost.is_empty() || !self.state.are_in_force(self.moment(), &answer.rests_on) {
+                // What was decided, and perhaps recorded, reaches nobody: it is decided again.
+                self.decided.remove(&pair);
+                return self.step(Event::Answered(
+                    answer.id.clone(),
+                    Delivery::GrantsGone(lost),
+                ));
+            }
+            for id in &answer.rests_on {
+                assert!(
+                    !self.revoked.contains(id),
+                    "it rests on what was taken back"
+                );
+                let ends = self.grant_ends.get(id).copied().unwrap_or(u64::MAX);
+                assert!(ends > self.now, "it rests on what is over");
+                assert!(
+                    self.used.get(id).copied().unwrap_or(0) < 2,
+                    "used too often"
+                );
+            }
+        }
         assert!(
             self.read.contains(&pair),
             "{answer:?} answers what was not read"
@@ -919,21 +1041,7 @@ impl Model {
                 "this state is not for the wire"
             );
         }
-        if let DecisionSource::Authorizer {
-            verdict: AuthorizerVerdict::Deny,
-            ..
-        } = answer.decision.decided_by
-        {
-            assert!(self.refused.contains(&pair), "no link refused: {answer:?}");
-        }
-        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
-            && !answer.decision.is_approved()
-        {
-            assert!(
-                self.denied.contains(&pair),
-                "nobody denied this: {answer:?}"
-            );
-        }
+        self.check_denial(answer, &pair);
         assert!(
             !self.delivered.contains(&pair),
             "answered twice: {answer:?}"
@@ -973,7 +1081,9 @@ impl Model {
             }
             Some(true) => {
                 self.files.remove(answer.id.as_str());
-                self.granted.extend(self.to_grant.remove(&pair));
+                for id in &answer.rests_on {
+                    *self.used.entry(*id).or_default() += 1;
+                }
                 self.delivered.insert(pair);
                 Delivery::Delivered
             }

@@ -6,6 +6,7 @@
 mod bound;
 mod decider;
 mod grant;
+mod grant_record;
 mod heartbeat;
 mod intent;
 mod json;
@@ -23,6 +24,7 @@ mod tests;
 pub use bound::MAX_REASON_UNITS;
 pub use decider::{AuthorizerVerdict, DecisionSource, FRAME_BUDGET, UserSurface};
 pub use grant::{ApprovalGrant, Direction, GrantWidth, Lifetime, proven_direction};
+pub use grant_record::{GrantRecord, lifetime_value, scope_value};
 pub use heartbeat::{Heartbeat, HeartbeatRelay, LinkHealth, Liveness};
 pub use intent::{AskingUnit, ForwardedAccessIntent, Principal};
 pub use json::{MAX_DEPTH, Malformed};

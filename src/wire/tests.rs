@@ -456,6 +456,7 @@ fn unusable(kind: SchemaName, bytes: &[u8]) -> Option<Unusable> {
         SchemaName::Response => ForwardedPermissionResponse::from_json(bytes).err(),
         SchemaName::Heartbeat => Heartbeat::from_json(bytes).err(),
         SchemaName::Payload => PromptPayload::from_json(bytes).err(),
+        SchemaName::Grant => GrantRecord::from_json(bytes).err(),
         SchemaName::Log => unreachable!("a line of the log is no document of the spool"),
     }
 }

@@ -398,6 +398,7 @@ fn a_prompter_that_ends_without_a_word_leaves_nobody_waiting() {
         request_max_age: Duration::from_mins(15),
         limits: Limits::default(),
         require_audit: false,
+        persist_grants: false,
         notices: None,
         broadcasts: Broadcasts::new(1),
         annotators: Annotators::default().chain(&[]),

@@ -7,6 +7,7 @@
 //!
 //! Invariant: a person's answer to what is on screen counts until the ask is settled; looking again takes nothing from them.
 
+use super::settle::Record;
 use super::{Stage, State};
 use crate::audit::{Ending, Entry, Event};
 use crate::policy::{Judgement, Verdict};
@@ -65,6 +66,7 @@ impl State {
             verdict,
             decided_by,
             reason,
+            rests_on,
             ..
         } = judgement;
         let Some(ask) = self.asks.get_mut(&request.id) else {
@@ -85,10 +87,19 @@ impl State {
         } else {
             (Ending::AutoDenied, Decision::denied(reason, decided_by))
         };
-        let entry = self.details(Entry::ending(ending, &decision.decided_by), request);
+        let ids = rests_on.iter().map(|id| id.get()).collect::<Vec<_>>();
+        let entry = self
+            .details(Entry::ending(ending, &decision.decided_by), request)
+            .with_known("grantIds", (!ids.is_empty()).then_some(ids));
         // Whoever was told of a question is told of its end; what a rule decides unasked is told to nobody.
         let told = was_shown.then(|| Broadcast::decision(request, &decision));
-        self.settle(request, decision, vec![entry], told, Care::Fast, effects);
+        let record = Record {
+            entries: vec![entry],
+            told,
+            rests_on,
+            granting: None,
+        };
+        self.settle(request, decision, record, Care::Fast, effects);
     }
 
     /// Takes an ask that is about to be settled from whoever it waits for: the line, the person, the parent.

@@ -375,6 +375,14 @@ impl State {
         }
     }
 
+    /// An ask that was settled is open again.
+    pub(super) fn open_again(&mut self, id: &RequestId) {
+        if let Some(item) = self.inbox.as_mut().and_then(|inbox| inbox.item(id)) {
+            item.ending = None;
+            self.touch_list();
+        }
+    }
+
     /// The answer has reached its requester: the ask has ended as it was decided.
     pub(super) fn resolve_as_decided(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
         let item = self.inbox.as_mut().and_then(|inbox| inbox.item(id));

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::annotations::Annotations;
 use super::chain::Chain;
 use super::inbox::Fate;
-use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State, Whose};
+use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State, Whose};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
-use crate::policy::{Question, TextFidelity, Verdict};
+use crate::policy::{Question, TextFidelity, Verdict, chain_of};
 use crate::process;
 use crate::serve::event::{Care, Effect};
 use crate::serve::listing::Outcome;
@@ -254,7 +254,8 @@ impl State {
                     expires_at: now.after(limit.saturating_sub(age)),
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
                     stage: Stage::Queued,
-                    noted: false,
+                    noted: Noted::Nothing,
+                    distrusts_grants: false,
                     whose: Whose::Anybodys,
                     annotations: Annotations::Unasked,
                     unannotated: false,
@@ -294,10 +295,12 @@ impl State {
             payload: request.payload.as_ref(),
         };
         let id = request.id.clone();
+        self.expire_grants(now, effects);
+        let chain = chain_of(&request);
         let judged = process::caught(|| {
             #[cfg(debug_assertions)]
             crate::spool::fault::strike("judged", id.as_str());
-            self.policy.judge(&question, &self.grants)
+            self.policy.judge(&question, self.grants_for(&id, &chain))
         });
         let judgement = match judged {
             Ok(judgement) => judgement,
@@ -333,7 +336,8 @@ impl State {
                 self.show(now, request, &judgement, effects);
             }
             Verdict::Ask => {
-                if look == Look::First {
+                let ask = self.asks.get_mut(&id);
+                if ask.is_some_and(|ask| ask.noted.advance(Noted::Prompted)) {
                     let prompted = self.details(Entry::new(Event::Prompted), &request);
                     effects.push(Effect::Log(
                         prompted.with_known("floor", judgement.asked_because),

@@ -106,6 +106,7 @@ impl State {
         self.look_at_growing(effects);
         self.expire_waiting(now, effects);
         self.end_graces(now, effects);
+        self.expire_grants(now, effects);
         let mut expired = Vec::new();
         for (id, ask) in &mut self.asks {
             effects.extend(Self::due_again(id, ask, now));
@@ -160,6 +161,7 @@ impl State {
             entries: Vec::new(),
             told: None,
             care: undelivered.care,
+            rests_on: undelivered.rests_on.clone(),
         })))
     }
 

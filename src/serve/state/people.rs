@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::chain::Next;
+use super::grants::Granting;
 use super::{Authority, Person, Stage, State};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
@@ -193,7 +194,9 @@ impl State {
         let Some(request) = self.take_shown(id, digest) else {
             return;
         };
-        self.decide(&request, by.decision(choice), Care::Person, effects);
+        let granting = Granting::of(&choice, by);
+        let decision = by.decision(choice);
+        self.decide_granting(&request, decision, granting, Care::Person, effects);
     }
 
     /// Puts the ask on the screen off: it waits on, behind the others. Nothing is decided.
