@@ -42,7 +42,7 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
-pub use self::log::{Options, ReviewLog};
+pub use self::log::{Options, ReviewLog, Stream};
 pub use decider::{Decider, DeciderKind, Hop};
 pub use entry::Entry;
 pub use event::{Ending, Event};
