@@ -514,18 +514,18 @@ impl Core {
             Effect::CancelRelay(id) => self.errands.push(Errand::CancelRelay(id)),
             Effect::Annotate(annotate) => self.errands.push(Errand::Annotate(annotate)),
             Effect::CancelAnnotating(id) => self.errands.push(Errand::CancelAnnotating(id)),
+            Effect::KeepGrants(id, grants) => self.keep_grants(&id, grants),
+            Effect::CountGrant(grant) => self.count_grant(&grant),
+            Effect::DropGrant(id) => {
+                let dropped = self.grants.remove(id);
+                self.trouble("grant file", dropped);
+            }
             Effect::Authorize(authorize) => self.errands.push(Errand::Authorize(authorize)),
             Effect::CancelAuthorizing(id) => self.errands.push(Errand::CancelAuthorizing(id)),
             Effect::Thinking(id, link) => {
                 if let Some(prompter) = &mut self.prompter {
                     prompter.thinking(&id, link.as_deref());
                 }
-            }
-            Effect::KeepGrants(id, grants) => self.keep_grants(&id, grants),
-            Effect::CountGrant(grant) => self.count_grant(&grant),
-            Effect::DropGrant(id) => {
-                let dropped = self.grants.remove(id);
-                self.trouble("grant file", dropped);
             }
             Effect::Finished => self.finished = true,
         }

@@ -229,18 +229,18 @@ pub enum Effect {
     Annotate(Box<Annotate>),
     /// Nobody will read what they write about it.
     CancelAnnotating(RequestId),
-    /// Ask a link of the chain about an ask.
-    Authorize(Box<Authorize>),
-    /// Nobody heeds what it says about it.
-    CancelAuthorizing(RequestId),
-    /// This link thinks about the ask that is on screen now, or none does any more.
-    Thinking(RequestId, Option<String>),
     /// Write the files of grants that are to come into force.
     KeepGrants(RequestId, Vec<SessionGrant>),
     /// An answer rested on this grant: write its file anew.
     CountGrant(Arc<SessionGrant>),
     /// This grant has ended: remove its file.
     DropGrant(GrantId),
+    /// Ask a link of the chain about an ask.
+    Authorize(Box<Authorize>),
+    /// Nobody heeds what it says about it.
+    CancelAuthorizing(RequestId),
+    /// This link thinks about the ask that is on screen now, or none does any more.
+    Thinking(RequestId, Option<String>),
     /// Everything is settled: the session can end.
     Finished,
 }

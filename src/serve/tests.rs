@@ -878,6 +878,12 @@ impl Model {
                 self.once_annotated.insert(id, digest);
             }
             Effect::CancelAnnotating(id) => drop(self.annotating.remove(&id)),
+            Effect::KeepGrants(id, grants) => self.perform_keep(&id, grants, fails),
+            Effect::CountGrant(grant) => assert_eq!(grant.uses_left(), Some(1)),
+            Effect::DropGrant(id) => {
+                self.grant_files.remove(&id);
+                self.granted.remove(&id);
+            }
             Effect::Authorize(authorize) => {
                 let (id, digest) = (authorize.facts.request_id.clone(), authorize.digest);
                 let link = authorize.link.name().to_owned();
@@ -894,12 +900,6 @@ impl Model {
                 if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
                     self.with_chain = link;
                 }
-            }
-            Effect::KeepGrants(id, grants) => self.perform_keep(&id, grants, fails),
-            Effect::CountGrant(grant) => assert_eq!(grant.uses_left(), Some(1)),
-            Effect::DropGrant(id) => {
-                self.grant_files.remove(&id);
-                self.granted.remove(&id);
             }
             Effect::Finished => self.finished = true,
         }
@@ -980,50 +980,41 @@ impl Model {
         self.step(Event::Read(candidate, content, file.life));
     }
 
-    /// A person or a link is credited with a denial only where it denied.
-    fn check_denial(&self, answer: &Answer, pair: &(RequestId, Digest)) {
-        if let DecisionSource::Authorizer {
-            verdict: AuthorizerVerdict::Deny,
-            ..
-        } = answer.decision.decided_by
-        {
-            assert!(self.refused.contains(pair), "no link refused: {answer:?}");
+    /// Looks, as the loop does before anything is recorded, whether what an answer rests on is there. Where it is not, it is told so.
+    fn is_without_its_grants(&mut self, answer: &Answer) -> bool {
+        if answer.rests_on.is_empty() {
+            return false;
         }
-        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
-            && !answer.decision.is_approved()
-        {
-            assert!(self.denied.contains(pair), "nobody denied this: {answer:?}");
+        let is_lost = |id: &&GrantId| !self.grant_files.contains(id);
+        let lost: Vec<_> = (answer.rests_on.iter().filter(is_lost))
+            .map(|id| (*id, "its file is gone".to_owned()))
+            .collect();
+        if !lost.is_empty() || !self.state.are_in_force(self.moment(), &answer.rests_on) {
+            // What was decided, and perhaps recorded, reaches nobody: it is decided again.
+            self.decided.remove(&(answer.id.clone(), answer.digest));
+            let gone = Delivery::GrantsGone(lost);
+            self.step(Event::Answered(answer.id.clone(), gone));
+            return true;
         }
+        for id in &answer.rests_on {
+            assert!(
+                !self.revoked.contains(id),
+                "it rests on what was taken back"
+            );
+            let ends = self.grant_ends.get(id).copied().unwrap_or(u64::MAX);
+            assert!(ends > self.now, "it rests on what is over");
+            assert!(
+                self.used.get(id).copied().unwrap_or(0) < 2,
+                "used too often"
+            );
+        }
+        false
     }
 
     fn perform_answer(&mut self, answer: &Answer, fails: bool) {
         let pair = (answer.id.clone(), answer.digest);
-        // As the loop does, before anything is recorded.
-        if !answer.rests_on.is_empty() {
-            let is_lost = |id: &&GrantId| !self.grant_files.contains(id);
-            let lost: Vec<_> = (answer.rests_on.iter().filter(is_lost))
-                .map(|id| (*id, "its file is gone".to_owned()))
-                .collect();
-            if !lost.is_empty() || !self.state.are_in_force(self.moment(), &answer.rests_on) {
-                // What was decided, and perhaps recorded, reaches nobody: it is decided again.
-                self.decided.remove(&pair);
-                return self.step(Event::Answered(
-                    answer.id.clone(),
-                    Delivery::GrantsGone(lost),
-                ));
-            }
-            for id in &answer.rests_on {
-                assert!(
-                    !self.revoked.contains(id),
-                    "it rests on what was taken back"
-                );
-                let ends = self.grant_ends.get(id).copied().unwrap_or(u64::MAX);
-                assert!(ends > self.now, "it rests on what is over");
-                assert!(
-                    self.used.get(id).copied().unwrap_or(0) < 2,
-                    "used too often"
-                );
-            }
+        if self.is_without_its_grants(answer) {
+            return;
         }
         assert!(
             self.read.contains(&pair),
@@ -1041,7 +1032,21 @@ impl Model {
                 "this state is not for the wire"
             );
         }
-        self.check_denial(answer, &pair);
+        if let DecisionSource::Authorizer {
+            verdict: AuthorizerVerdict::Deny,
+            ..
+        } = answer.decision.decided_by
+        {
+            assert!(self.refused.contains(&pair), "no link refused: {answer:?}");
+        }
+        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
+            && !answer.decision.is_approved()
+        {
+            assert!(
+                self.denied.contains(&pair),
+                "nobody denied this: {answer:?}"
+            );
+        }
         assert!(
             !self.delivered.contains(&pair),
             "answered twice: {answer:?}"

@@ -105,8 +105,8 @@ impl State {
         }
         self.look_at_growing(effects);
         self.expire_waiting(now, effects);
-        self.end_graces(now, effects);
         self.expire_grants(now, effects);
+        self.end_graces(now, effects);
         let mut expired = Vec::new();
         for (id, ask) in &mut self.asks {
             effects.extend(Self::due_again(id, ask, now));
