@@ -20,6 +20,7 @@ mod output;
 mod pin;
 mod place;
 mod policy;
+mod programs;
 mod role;
 mod roles;
 mod schema;

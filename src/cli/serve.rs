@@ -13,17 +13,17 @@ use super::events::Listener;
 use super::exit::Exit;
 use super::pin::Pins;
 use super::place::{Loaded, Place};
+use super::programs::Programs;
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester, Trust};
 use crate::clock;
 use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
-use crate::program::Executable;
 use crate::prompt::{
     Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
-use crate::serve::{Annotators, Authorizers, Broadcasts, Mode, Notices, Parent, Server, Settings};
+use crate::serve::{Broadcasts, Mode, Notices, Parent, Server, Settings};
 use crate::spool::{Missing, Watch};
 use crate::wire::{Generation, SessionId};
 
@@ -317,26 +317,10 @@ fn settings(
     parent: Option<Parent>,
 ) -> anyhow::Result<Settings> {
     let home = place.home();
-    let mut annotators = Annotators::default();
-    let debug = place.debug_log(&loaded.config);
-    let executable = |kind: &str, name: &str, program| {
-        Executable::new(program, |name| env.variable(name))
-            .keeping_stderr(Arc::clone(&debug), format!("{kind} {name}"))
-    };
-    for (name, program) in &loaded.config.annotators {
-        let executable = executable("annotator", name, program);
-        annotators.register(name, executable.timeout(), executable);
-    }
-    let mut authorizers = Authorizers::default();
-    for (name, program) in &loaded.config.authorizers {
-        let executable = executable("authorizer", name, program);
-        // Each name stands there once.
-        let _registered = authorizers.register(name, executable.timeout(), executable)?;
-    }
-    let config = &loaded.config;
+    let programs = Programs::new(env, place.debug_log(&loaded.config));
     Ok(Settings {
-        authorizers: authorizers.chain(&config.authorizer_chain, &config.authorizer_trust),
-        annotators: annotators.chain(&loaded.config.annotator_chain),
+        authorizers: programs.authorizers(&loaded.config),
+        annotators: programs.annotators(&loaded.config),
         session,
         agent,
         mode,
