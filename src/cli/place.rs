@@ -58,6 +58,19 @@ impl<'a> Place<'a> {
         Ok(Spool::open(&self.spool_path()?, missing)?)
     }
 
+    /// Path of the configuration; there may be no file. `None` where no home is known.
+    pub(super) fn config_path(&self) -> Option<PathBuf> {
+        let named = self
+            .args
+            .config
+            .clone()
+            .or_else(|| self.env.own_path(env::CONFIG));
+        match &named {
+            Some(path) => Some(self.absolute(path)),
+            None => self.env.config_dir().map(|dir| dir.join("config.json")),
+        }
+    }
+
     /// Reads the configuration. A file that was named must be there; the default one need not.
     pub(super) fn config(&self) -> anyhow::Result<Loaded> {
         let named = self
@@ -213,6 +226,15 @@ impl Loaded {
     /// Compiles the recorded policy: the configuration's rules, and those of the agents beside it. An agent whose file cannot
     /// be read is allowed nothing by a rule.
     pub(super) fn policy(&self, home: Option<&str>) -> anyhow::Result<Policy> {
+        self.policy_under(&self.config, home)
+    }
+
+    /// The same with another configuration of the user.
+    pub(super) fn policy_under(
+        &self,
+        config: &Config,
+        home: Option<&str>,
+    ) -> anyhow::Result<Policy> {
         let mut agents = Vec::new();
         for path in self
             .agents
@@ -240,14 +262,14 @@ impl Loaded {
             agents.push((name.to_owned(), read.ok()));
         }
         let layers = Layers {
-            global: LayerRules::Rules(&self.config.permission),
+            global: LayerRules::Rules(&config.permission),
             project: LayerRules::Absent,
             agents: agents
                 .iter()
                 .filter_map(|(name, read)| layer(name, read.as_ref()))
                 .collect(),
-            yolo: self.config.yolo_mode,
-            infrastructure: &self.config.pi_infrastructure_read_paths,
+            yolo: config.yolo_mode,
+            infrastructure: &config.pi_infrastructure_read_paths,
             home,
         };
         Ok(Policy::from_layers(&layers))

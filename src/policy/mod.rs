@@ -22,6 +22,7 @@ mod examples;
 mod front_matter;
 mod index;
 mod infrastructure;
+mod insert;
 mod json;
 mod judge;
 mod merge;
@@ -41,6 +42,7 @@ pub use config::{
 };
 pub use dialog_keys::DialogKeys;
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
+pub use insert::{NewRule, NewRules};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
 pub use pattern::Pattern;
