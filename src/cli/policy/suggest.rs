@@ -53,14 +53,14 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     let since_ms = args.since.as_deref().map(log::since_ms).transpose()?;
     let loaded = place.config()?;
     let home = place.home();
-    let policy = loaded.policy(home.as_deref())?;
+    let policy = loaded.policy(home.as_deref());
     let log_path = place.log_file()?;
     let Some(approvals) = approvals(&log_path, since_ms)? else {
         return log::no_log(&place, &log_path);
     };
     let mut skipped = Skipped::new();
     let mut chosen = choose(&approvals, args.min, &policy, home.as_deref(), &mut skipped);
-    let file = place.config_path().ok_or_else(|| {
+    let file = loaded.layout.global.clone().ok_or_else(|| {
         Hinted::usage(
             "no home directory is known to find the configuration in",
             "name one with --config FILE",
@@ -341,7 +341,7 @@ fn wider(
 
 fn trial(loaded: &Loaded, text: &str, label: &str, home: Option<&str>) -> anyhow::Result<Policy> {
     let config = Config::read(text.as_bytes(), label)?;
-    loaded.policy_under(&config, home)
+    Ok(loaded.policy_under(config, label, home))
 }
 
 fn diff(before: &str, after: &str, label: &str) -> String {
