@@ -13,7 +13,7 @@ use super::events::Listener;
 use super::exit::Exit;
 use super::pin::Pins;
 use super::place::{Loaded, Place};
-use super::programs::Programs;
+use super::reload::{self, Programs, Reload};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester, Trust};
 use crate::clock;
@@ -23,7 +23,7 @@ use crate::prompt::{
     Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
-use crate::serve::{Broadcasts, Mode, Notices, Parent, Server, Settings};
+use crate::serve::{Broadcasts, Mode, Notices, Parent, Renewal, Server, Settings};
 use crate::spool::{Missing, Watch};
 use crate::wire::{Generation, SessionId};
 
@@ -118,7 +118,20 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     });
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
-    let settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
+    let home = place.home();
+    let files = loaded.files.clone();
+    let programs = Programs {
+        env: env.clone(),
+        debug: place.debug_log(&loaded.config),
+    };
+    let first = reload::renewal(
+        &programs,
+        &loaded.force,
+        &loaded.layered,
+        home.as_deref(),
+        files,
+    );
+    let (settings, renew) = settings(&loaded, home.clone(), first, session, agent, mode, parent);
     let listener = match args.events {
         Some(target) => Some(Listener::start(
             &target,
@@ -134,8 +147,11 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         let mut hangup = signal(SignalKind::hangup())?;
         let mut quit = signal(SignalKind::quit())?;
         let prompter = prompter(mode, dialog, colours(env), events)?;
+        let files_watch = watch.clone();
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
         greet(mode, &server, &greeting);
+        Reload::start(programs, home, loaded, files_watch, renew)
+            .context("cannot look after the configuration")?;
         server
             .run(async move {
                 tokio::select! {
@@ -307,36 +323,37 @@ fn select_prompter(budget: Budget, events: PersonEvents) -> anyhow::Result<Selec
     .context("cannot start reading the input")
 }
 
+/// How the session is served, and where renewals of its configuration are sent. What a renewal brings is what it starts with.
 fn settings(
-    env: &Env,
-    place: &Place<'_>,
     loaded: &Loaded,
+    home: Option<String>,
+    first: Renewal,
     session: SessionId,
     agent: String,
     mode: Mode,
     parent: Option<Parent>,
-) -> anyhow::Result<Settings> {
-    let home = place.home();
-    let programs = Programs::new(env, place.debug_log(&loaded.config));
-    Ok(Settings {
-        authorizers: programs.authorizers(&loaded.config),
-        annotators: programs.annotators(&loaded.config),
+) -> (Settings, mpsc::UnboundedSender<Renewal>) {
+    let (renew, renewals) = mpsc::unbounded_channel();
+    let settings = Settings {
+        authorizers: first.authorizers,
+        annotators: first.annotators,
         session,
         agent,
         mode,
         parent,
-        policy: Arc::new(loaded.policy(home.as_deref())?),
-        renewals: mpsc::unbounded_channel().1,
-        trouble: None,
+        policy: first.policy,
+        renewals,
+        trouble: first.trouble,
         home,
-        forwarding_timeout: loaded.config.forwarding_timeout,
-        request_max_age: loaded.config.request_max_age,
-        limits: loaded.config.limits,
+        forwarding_timeout: first.forwarding_timeout,
+        request_max_age: first.request_max_age,
+        limits: first.limits,
         require_audit: loaded.config.require_audit.is_on(),
         persist_grants: loaded.config.persist_grants.is_on(),
         notices: Some(Notices::new(output::warn)),
         broadcasts: Broadcasts::new(BROADCASTS_AHEAD),
-    })
+    };
+    (settings, renew)
 }
 
 /// Says what is served, and with which key.

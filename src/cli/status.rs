@@ -11,7 +11,7 @@ use super::pin::Pins;
 use super::place::Place;
 use super::role::Own;
 use super::roles::{Roles, Served};
-use super::{PlaceArgs, role};
+use super::{PlaceArgs, grants, role};
 use crate::ask::{NoParent, Target, Trust};
 use crate::clock;
 use crate::presentation::text::visible;
@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.config()?.config;
+    let config = place.user_config()?;
     let default = Place::default_session(&config);
     let mut out = Out::stdout();
     let spool = match Spool::open(&place.spool_path()?, Missing::Fail) {
@@ -46,6 +46,9 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         .map(Spool::quarantined)
         .transpose()?
         .unwrap_or_default();
+    // What cannot be looked into is told by `ls --grants`.
+    let granted =
+        (spool.as_ref()).map_or_else(Vec::new, |spool| spool.grants().unwrap_or_default());
     let own = role::served(env, None, &default);
     let ancestors = role::lineage(env)?;
     let pins = Pins::new(env, None, &ancestors, config.require_seal.is_on())?;
@@ -71,7 +74,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             out.json(&line)?;
         }
         for view in &sessions {
-            out.json(&session_json(view))?;
+            out.json(&session_json(view, grants::in_force(&granted, &view.name)))?;
         }
     } else {
         for row in seen.rows() {
@@ -79,6 +82,15 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         }
         out.line("")?;
         table(&mut out, &sessions)?;
+        for of in &granted {
+            let count = grants::in_force(&granted, &of.name);
+            if count > 0 {
+                out.line(&format!(
+                    "granted in {}: {count}, see `askrelay ls --grants`",
+                    visible(&grants::session_of(of))
+                ))?;
+            }
+        }
     }
     out.flush()?;
     Ok(Exit::Ok)
@@ -357,7 +369,7 @@ fn row(view: &SessionView) -> Vec<String> {
     .to_vec()
 }
 
-fn session_json(view: &SessionView) -> Value {
+fn session_json(view: &SessionView, grants: usize) -> Value {
     let heartbeat = match &view.heartbeat {
         HeartbeatView::Absent => Value::Null,
         HeartbeatView::Bad(reason) => json!({"bad": reason}),
@@ -400,5 +412,6 @@ fn session_json(view: &SessionView) -> Value {
         "heartbeat": heartbeat,
         "requests": view.requests,
         "responses": view.responses,
+        "grants": grants,
     })
 }

@@ -25,6 +25,8 @@ mod index;
 mod infrastructure;
 mod json;
 mod judge;
+mod keys;
+mod layers;
 mod merge;
 mod nearest;
 mod pattern;
@@ -45,6 +47,8 @@ pub use envelope::{Bounds, Cap, Enveloped, RulesInForce};
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
+pub use keys::{Counts, KEYS, Key, ProjectMay};
+pub use layers::{AgentSource, Layered, Source, Sources, Stated, Withheld};
 pub use pattern::Pattern;
 pub use permission::{
     MAX_REASON_CHARS, MapPlaces, PatternRule, PermissionMap, RulePlace, SurfaceRules,

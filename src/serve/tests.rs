@@ -174,6 +174,17 @@ const CONTENTS: [Content; 11] = [
 ];
 
 impl Content {
+    /// What is granted with it.
+    fn grants(self) -> Option<&'static str> {
+        match self {
+            Self::Asks(command) => Some(command),
+            Self::WithoutFacts | Self::Replaced => Some("ls"),
+            Self::Torn | Self::NoRequest | Self::Misaddressed | Self::OwnAsk | Self::Misnamed => {
+                None
+            }
+        }
+    }
+
     fn bytes(self, id: &str, nonce: u64, held: bool) -> Vec<u8> {
         let (mut name, mut target, mut requester) = (id.to_owned(), "P", requester_of(id));
         let mut value = "ls";
@@ -768,15 +779,10 @@ impl Model {
     /// The person answers what is in front of them.
     fn choose(&mut self, id: RequestId, digest: Digest, choice: Choice) {
         let file = self.files.get(id.as_str());
-        let command = file.filter(|file| Digest::of(&file.bytes) == digest);
-        if let Some(content) = command.map(|file| file.content)
+        let asked = file.filter(|file| Digest::of(&file.bytes) == digest);
+        if let Some(command) = asked.and_then(|file| file.content.grants())
             && matches!(choice, Choice::Session { .. })
         {
-            let command = if let Content::Asks(command) = content {
-                command
-            } else {
-                "ls"
-            };
             self.to_grant.insert(id.clone(), command);
         }
         if matches!(choice, Choice::Deny | Choice::DenyWithReason(_)) {
@@ -1011,6 +1017,22 @@ impl Model {
         false
     }
 
+    /// A person or a link is credited with a denial only where it denied.
+    fn check_denial(&self, answer: &Answer, pair: &(RequestId, Digest)) {
+        if let DecisionSource::Authorizer {
+            verdict: AuthorizerVerdict::Deny,
+            ..
+        } = answer.decision.decided_by
+        {
+            assert!(self.refused.contains(pair), "no link refused: {answer:?}");
+        }
+        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
+            && !answer.decision.is_approved()
+        {
+            assert!(self.denied.contains(pair), "nobody denied this: {answer:?}");
+        }
+    }
+
     fn perform_answer(&mut self, answer: &Answer, fails: bool) {
         let pair = (answer.id.clone(), answer.digest);
         if self.is_without_its_grants(answer) {
@@ -1032,21 +1054,7 @@ impl Model {
                 "this state is not for the wire"
             );
         }
-        if let DecisionSource::Authorizer {
-            verdict: AuthorizerVerdict::Deny,
-            ..
-        } = answer.decision.decided_by
-        {
-            assert!(self.refused.contains(&pair), "no link refused: {answer:?}");
-        }
-        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
-            && !answer.decision.is_approved()
-        {
-            assert!(
-                self.denied.contains(&pair),
-                "nobody denied this: {answer:?}"
-            );
-        }
+        self.check_denial(answer, &pair);
         assert!(
             !self.delivered.contains(&pair),
             "answered twice: {answer:?}"

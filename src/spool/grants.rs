@@ -358,6 +358,8 @@ pub struct GrantsOf {
 pub struct GrantView {
     /// Its name.
     pub name: String,
+    /// The number that its name stands for.
+    pub id: Option<u64>,
     /// What it says, or why that cannot be told.
     pub record: Result<Box<GrantRecord>, String>,
 }
@@ -468,7 +470,8 @@ fn grants_of(grants: &Dir, serving: Option<&Dir>, name: String) -> Option<Grants
                     Some(Ok((record, _))) => Ok(Box::new(record)),
                     Some(Err(reason)) => Err(reason),
                 };
-                views.push(GrantView { name, record });
+                let id = id_of(&name);
+                views.push(GrantView { name, id, record });
             }
         }
         Ok(None) => return None,
@@ -485,6 +488,7 @@ fn grants_of(grants: &Dir, serving: Option<&Dir>, name: String) -> Option<Grants
 fn bad(name: &str, reason: &str) -> GrantView {
     GrantView {
         name: name.to_owned(),
+        id: None,
         record: Err(reason.to_owned()),
     }
 }

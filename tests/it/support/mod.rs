@@ -2,6 +2,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod fixtures;
+pub(crate) mod grants;
 pub(crate) mod hostile;
 pub(crate) mod judges;
 pub(crate) mod picture;
