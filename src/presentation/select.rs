@@ -205,7 +205,10 @@ impl Ask<'_> {
             core.push(Fact::line("rule here", because));
         }
         if let Some(link) = self.with_chain {
-            let line = format!("{} has not answered yet, and may first", dialog::name(link));
+            let line = format!(
+                "{} has not answered yet, and may decide first",
+                dialog::name(link)
+            );
             core.push(Fact::shown("authorizer", line));
         }
         core
