@@ -44,6 +44,24 @@ pub enum Choice {
     DenyWithReason(String),
 }
 
+/// A plain yes or no: all that several asks can be answered with at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    /// Yes, this once.
+    Yes,
+    /// No.
+    No,
+}
+
+impl From<Plain> for Choice {
+    fn from(plain: Plain) -> Self {
+        match plain {
+            Plain::Yes => Self::Once,
+            Plain::No => Self::Deny,
+        }
+    }
+}
+
 /// For whom a session grant is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantScope {

@@ -554,7 +554,7 @@ impl App for Dialog {
                 };
                 self.guard.raise();
                 let line = format!(
-                    "closed {}: {}; nothing was decided here",
+                    "closed {}: {}; you decided nothing",
                     open.summary,
                     text::visible(&why)
                 );

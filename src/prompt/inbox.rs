@@ -50,6 +50,9 @@ use crate::wire::{Digest, RequestId, UserSurface};
 /// How often ages are shown anew while something waits.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Longest message that another one is added to, in bytes: about what there is room for.
+const MOST_UNREAD: usize = 240;
+
 /// How the inbox is set up.
 #[derive(Debug, Clone)]
 pub struct InboxSettings {
@@ -160,7 +163,10 @@ impl Inbox {
         }
         let meant = self.guard.take(now) == Meant::Yes;
         let armed = self.armed.take().filter(|_| meant);
-        self.message = None;
+        // What was typed before the person can have read it takes no word away.
+        if meant {
+            self.message = None;
+        }
         if key.modifiers.contains(KeyModifiers::ALT) {
             return Vec::new();
         }
@@ -316,14 +322,22 @@ impl Inbox {
         let why = text::visible(why);
         if let Some(open) = self.open.take_if(|open| open.id == *id) {
             self.turn_to(Screen::List);
-            let words = format!("closed {}: {why}; nothing was decided here", open.summary);
-            self.message = Some(words);
+            let words = format!("closed {}: {why}; you decided nothing", open.summary);
+            self.say(words);
         } else if self.opening.take_if(|opening| opening == id).is_some() {
-            self.message = Some(format!(
-                "{} does not open: {why}",
-                text::visible(id.as_str())
-            ));
+            let id = text::visible(id.as_str());
+            self.say(format!("{id} does not open: {why}"));
         }
+    }
+
+    /// Says something that came by itself, beside what stands there unread.
+    fn say(&mut self, words: String) {
+        self.message = Some(match self.message.take() {
+            Some(unread) if unread.len() + words.len() < MOST_UNREAD => {
+                format!("{unread} · {words}")
+            }
+            Some(_) | None => words,
+        });
     }
 
     /// The list has changed. The selected ask stays so as long as it is there; where another one takes its place, keys that were
@@ -355,7 +369,7 @@ impl App for Inbox {
             News::Withdraw { id, why } => self.withdraw(&id, &why),
             News::List(listing) => self.list(*listing),
             News::Notice(line) => {
-                self.message = Some(line.clone());
+                self.say(line.clone());
                 return vec![Act::Print(Line::from(line))];
             }
             News::Waiting(_) => {}

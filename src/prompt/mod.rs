@@ -27,8 +27,8 @@ pub use terminal::{TerminalError, TerminalPrompter};
 
 use tokio::sync::mpsc;
 
-use crate::presentation::select::{Ask, Choice, Question};
-use crate::serve::{InLine, Listing, Shown};
+use crate::presentation::select::{Ask, Choice, Plain, Question};
+use crate::serve::{Alike, InLine, Listing, Shown};
 use crate::wire::{
     AuthorizerVerdict, Decision, DecisionSource, Digest, PromptPayload, RequestId, UserSurface,
 };
@@ -58,6 +58,17 @@ pub enum PersonEvent {
     },
     /// What was put off is to be shown again.
     Resume,
+    /// Several asks that are alike were answered with one answer, after each of them was named.
+    AnsweredTogether {
+        /// Their ids and the digests of what was named, the one that was shown first.
+        asks: Vec<(RequestId, Digest)>,
+        /// What they have in common.
+        likeness: Digest,
+        /// The answer.
+        verdict: Plain,
+        /// Who gave it.
+        by: Answerer,
+    },
     /// The review of an ask that waits in the inbox is wanted.
     Review(RequestId),
     /// A review is left without a decision.
@@ -155,6 +166,9 @@ pub type PersonEvents = mpsc::UnboundedSender<PersonEvent>;
 pub trait Prompter: Send {
     /// Shows an ask; none is open.
     fn show(&mut self, shown: Shown);
+
+    /// Tells which asks are like the one that is open, for they have changed.
+    fn alike(&mut self, _id: &RequestId, _alike: Alike) {}
 
     /// Takes the ask that is open away.
     fn withdraw(&mut self, id: &RequestId, why: &str);

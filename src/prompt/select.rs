@@ -130,7 +130,7 @@ impl Prompter for SelectPrompter {
         if shared.open.as_ref().is_some_and(|open| open.id == *id) {
             shared.open = None;
             shared.say(&format!(
-                "\nThis ask is closed: {why}. Nothing was decided."
+                "\nThis ask is closed: {why}. You decided nothing."
             ));
         }
     }
@@ -351,6 +351,7 @@ mod tests {
             annotations: Vec::new(),
             in_line: crate::serve::InLine::default(),
             time_left: None,
+            alike: crate::serve::Alike::default(),
         }
     }
 

@@ -26,8 +26,8 @@ mod wake;
 pub use annotate::{Annotator, AnnotatorChain, Annotators};
 pub use core::Notices;
 pub use event::{
-    Annotate, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, InLine,
-    ParentLife, Relay, RelayOutcome, Shown,
+    Alike, Annotate, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, InLine,
+    ParentLife, Relay, RelayOutcome, Shown, Twin,
 };
 pub use listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use renewal::{Renewal, SourceFile, Trouble};

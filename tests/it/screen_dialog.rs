@@ -247,7 +247,7 @@ fn a_withdrawn_ask_leaves_the_screen_with_a_word() {
     child.running.signal(Signal::INT);
     assert_eq!(child.running.exit_code(), 130);
     let text = screen.await_text("closed bash \"make gone\"");
-    assert!(text.contains("nothing was decided"), "{text}");
+    assert!(text.contains("you decided nothing"), "{text}");
     screen.await_text("nothing is asked");
 }
 

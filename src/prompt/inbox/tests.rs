@@ -41,6 +41,7 @@ fn shown(name: &str, payload: &serde_json::Value) -> Shown {
             put_off: 0,
         },
         time_left: None,
+        alike: crate::serve::Alike::default(),
     }
 }
 
@@ -81,6 +82,7 @@ fn listed(name: &str, agent: &str, state: ListedState) -> ListedAsk {
         since: Moment::default(),
         age_then: Duration::from_secs(50),
         state,
+        alike: 1,
     }
 }
 
@@ -582,6 +584,36 @@ fn another_ask_can_be_denied_while_a_review_stays_open() {
     assert_eq!(desk.inbox.screen, Screen::List);
 }
 
+/// LIVE-6: the word is there until a key comes that was pressed after it could be read.
+#[test]
+fn why_an_ask_went_stays_until_it_can_have_been_read() {
+    let mut desk = desk();
+    desk.list(&["a"]);
+    desk.open("a", &bash());
+    desk.news(News::Withdraw {
+        id: id("a"),
+        why: "the rules were read again, and allow it".to_owned(),
+    });
+    desk.news(News::Notice("and something else".to_owned()));
+    // Keys that were on their way to the review.
+    for code in [KeyCode::Esc, KeyCode::Down, KeyCode::Char('q')] {
+        desk.ms += 100;
+        desk.key_now(code, KeyModifiers::NONE);
+    }
+    let rows = desk.draw().join("\n");
+    for part in [
+        "closed bash",
+        "the rules were read again, and allow it",
+        "you decided nothing",
+        "and something else",
+    ] {
+        let found = rows.replace('\n', " ").contains(part);
+        assert!(found, "{part}: {rows}");
+    }
+    desk.key(KeyCode::Down);
+    assert_eq!(desk.inbox.message, None);
+}
+
 #[test]
 fn an_ask_that_goes_away_leaves_the_screen_with_a_line_that_says_why() {
     let mut desk = desk();
@@ -598,7 +630,7 @@ fn an_ask_that_goes_away_leaves_the_screen_with_a_line_that_says_why() {
     });
     let rows = desk.draw().join("\n");
     assert!(
-        rows.contains("closed bash \"rm -rf build && make\": its requester is gone; nothing was"),
+        rows.contains("closed bash \"rm -rf build && make\": its requester is gone; you"),
         "{rows}"
     );
     desk.approve();
@@ -776,6 +808,7 @@ proptest! {
                     PersonEvent::Unshowable { .. }
                     | PersonEvent::PutOff { .. }
                     | PersonEvent::Resume
+                    | PersonEvent::AnsweredTogether { .. }
                     | PersonEvent::Gone
                     | PersonEvent::Leave => {
                         prop_assert!(false);

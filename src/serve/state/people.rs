@@ -68,6 +68,7 @@ impl State {
                     budget,
                 })));
                 self.set_stage(id, Stage::Relayed(Box::new(request)));
+                self.leave_alike(id);
                 self.unlist(id);
             }
         }
@@ -110,6 +111,7 @@ impl State {
         let id = request.id.clone();
         let annotations = self.annotations_of(&request, effects);
         let in_line = self.in_line();
+        let alike = self.alike_of_shown(now, &id);
         let Some(ask) = self.asks.get_mut(&id) else {
             return;
         };
@@ -124,6 +126,7 @@ impl State {
             annotations,
             in_line,
             time_left: ask.gives_up_at.map(|at| at.since(now)),
+            alike,
             request: request.clone(),
         };
         ask.stage = Stage::Shown(Box::new(request));
