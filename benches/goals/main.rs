@@ -13,6 +13,7 @@
 
 mod figures;
 mod floor;
+mod judge;
 mod log;
 mod log_reading;
 mod place;
@@ -45,6 +46,9 @@ const ROWS: &[Row] = &[
     ("idle", idle),
     ("render", render::render),
     ("seal", seal::seal),
+    ("judge", judge::judge),
+    ("judge-many", judge::asks),
+    ("rules-load", judge::load),
     ("log", log::log),
     ("log-verify", log_reading::verify),
     ("log-search", log_reading::search),

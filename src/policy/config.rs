@@ -18,8 +18,8 @@ use super::json::{JsonProblem, Position};
 use super::permission::{DIRECTIONAL_KEYS, MAX_REASON_CHARS, PermissionMap};
 use crate::wire::{Generation, SessionId, SessionIdError};
 
-/// Largest configuration that is read, in bytes.
-pub const MAX_CONFIG_BYTES: usize = 1 << 20;
+/// Largest configuration that is read, in bytes: a hundred thousand rules have room in it several times over.
+pub const MAX_CONFIG_BYTES: usize = 32 << 20;
 
 /// Every key of a configuration.
 pub const CONFIG_KEYS: [&str; 30] = [

@@ -29,7 +29,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::config::{ConfigProblem, MAX_CONFIG_BYTES};
-use super::json::{At, JsonProblem, Position, clip, decode};
+use super::json::{At, JsonProblem, Places, Position, clip, decode};
 use super::nearest::nearest;
 use super::permission::{PatternRule, PermissionMap, SurfaceRules};
 use super::read;
@@ -137,12 +137,12 @@ impl FrontMatter {
         };
         let text = decode(bytes, MAX_CONFIG_BYTES)
             .map_err(|(position, problem)| failed(position, problem.into()))?;
-        front_matter(text)
+        front_matter(text, label)
             .map_err(|At { offset, problem }| failed(Position::of(text, offset), problem))
     }
 }
 
-fn front_matter(text: &str) -> Found<FrontMatter> {
+fn front_matter(text: &str, label: &str) -> Found<FrontMatter> {
     if text.trim().is_empty() {
         return wrong(0, FrontMatterProblem::Empty);
     }
@@ -171,8 +171,10 @@ fn front_matter(text: &str) -> Found<FrontMatter> {
     if block.is_empty() {
         return wrong(offset, FrontMatterProblem::Nothing(PERMISSION.to_owned()));
     }
+    let mut permission = permission_map(&block, &mut Places::new(text))?;
+    permission.places.file = Some(label.into());
     Ok(FrontMatter {
-        permission: Some(permission_map(&block)?),
+        permission: Some(permission),
     })
 }
 
@@ -316,16 +318,22 @@ fn branches<'b, 't>(block: &'b [Entry<'t>]) -> Found<Vec<Branch<'b, 't>>> {
     Ok(all)
 }
 
-fn permission_map(block: &[Entry<'_>]) -> Found<PermissionMap> {
+fn permission_map(block: &[Entry<'_>], places: &mut Places<'_>) -> Found<PermissionMap> {
     let mut map = PermissionMap::default();
     for (surface, below) in branches(block)? {
         read::surface_key(surface.key, surface.offset).map_err(carried)?;
+        map.places.surfaces.push(places.of(surface.offset));
         let rules = match surface.value {
             Some((value, offset)) => SurfaceRules::Whole(verdict(value, surface.key, offset)?),
             None => SurfaceRules::Patterns(
                 branches(below)?
                     .into_iter()
-                    .map(|(pattern, below)| pattern_rule(pattern, below))
+                    .map(|(pattern, below)| {
+                        Ok(PatternRule {
+                            position: Some(places.of(pattern.offset)),
+                            ..pattern_rule(pattern, below)?
+                        })
+                    })
                     .collect::<Found<_>>()?,
             ),
         };
@@ -342,6 +350,7 @@ fn pattern_rule(pattern: &Entry<'_>, below: &[Entry<'_>]) -> Found<PatternRule> 
         pattern: pattern.key.to_owned(),
         verdict,
         reason,
+        position: None,
     };
     if let Some((value, offset)) = pattern.value {
         return Ok(rule(verdict(value, pattern.key, offset)?, None));

@@ -41,6 +41,40 @@ impl Position {
     }
 }
 
+/// Gives places in one text. Asked about one behind the other it reads the text once, however many there are.
+pub(crate) struct Places<'t> {
+    text: &'t str,
+    offset: usize,
+    position: Position,
+}
+
+impl<'t> Places<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            offset: 0,
+            position: Position { line: 1, column: 1 },
+        }
+    }
+
+    /// The place of the byte `offset`.
+    pub(crate) fn of(&mut self, offset: usize) -> Position {
+        if offset < self.offset {
+            *self = Self::new(self.text);
+        }
+        let between = self.text.get(self.offset..offset).unwrap_or_default();
+        match between.rsplit_once('\n') {
+            None => self.position.column += between.chars().count(),
+            Some((above, line)) => {
+                self.position.line += 1 + above.matches('\n').count();
+                self.position.column = 1 + line.chars().count();
+            }
+        }
+        self.offset = offset;
+        self.position
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
@@ -391,9 +425,12 @@ impl Parser<'_> {
                 }
                 '\\' => text.push(self.escape()?),
                 '\0'..='\x1f' => return Err(self.trouble(JsonProblem::ControlCharacter)),
-                other => {
-                    self.at += other.len_utf8();
-                    text.push(other);
+                _ => {
+                    let rest = self.rest();
+                    let is_plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | 0..=0x1f);
+                    let length = rest.bytes().take_while(|byte| is_plain(byte)).count();
+                    text.push_str(rest.get(..length).unwrap_or_default());
+                    self.at += length;
                 }
             }
         }

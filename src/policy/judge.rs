@@ -390,17 +390,12 @@ impl<'a> Bench<'a> {
     ) -> Finding<'a> {
         let rules = self.rules;
         let mut last = None;
-        rules.for_surface(judged, |rule| {
-            if values
-                .iter()
-                .any(|value| rule.pattern.matches(value.as_ref()))
-            {
-                self.matched.push(MatchedRule {
-                    unit: self.unit,
-                    matched: Matched::Rule(Arc::clone(rule)),
-                });
-                last = Some(rule);
-            }
+        rules.matching(judged, values, |rule| {
+            self.matched.push(MatchedRule {
+                unit: self.unit,
+                matched: Matched::Rule(Arc::clone(rule)),
+            });
+            last = Some(rule);
         });
         if let Some(rule) = last {
             return Finding::ruled(asked, rule);
@@ -424,11 +419,7 @@ impl<'a> Bench<'a> {
     ) -> Finding<'a> {
         let rules = self.rules;
         let mut last = None;
-        rules.for_surface(BASH_SURFACE, |rule| {
-            if rule.pattern.matches(spelling) {
-                last = Some(rule);
-            }
-        });
+        rules.matching(BASH_SURFACE, &[spelling], |rule| last = Some(rule));
         let Some(rule) = last.filter(|rule| !rule.pattern.matches(command)) else {
             return found;
         };
@@ -525,7 +516,10 @@ mod tests {
         "to*",
         "*_read",
     ];
-    const PATTERNS: [&str; 8] = ["*", "a", "a*", "b", "*b", "a ?", "a *", "a;b"];
+    const PATTERNS: [&str; 16] = [
+        "*", "a", "a*", "b", "*b", "a ?", "a *", "a;b", "?b", "*a*", "mcp_*", "b *", "* b",
+        "a* b*", "?", "a && b",
+    ];
     const VALUES: [&str; 8] = ["a", "b", "a b", "ab", "a;b", "a && b", "*", "mcp_status"];
 
     fn pick(from: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -539,7 +533,7 @@ mod tests {
     fn surface_rules() -> impl Strategy<Value = SurfaceRules> {
         prop_oneof![
             verdict().prop_map(SurfaceRules::Whole),
-            vec((pick(&PATTERNS), verdict()), 0..5).prop_map(|rules| {
+            vec((pick(&PATTERNS), verdict()), 0..14).prop_map(|rules| {
                 let mut patterns: Vec<PatternRule> = Vec::new();
                 for (pattern, verdict) in rules {
                     patterns.retain(|rule| rule.pattern != pattern);
@@ -547,6 +541,7 @@ mod tests {
                         pattern,
                         verdict,
                         reason: None,
+                        position: None,
                     });
                 }
                 SurfaceRules::Patterns(patterns)
@@ -565,8 +560,15 @@ mod tests {
                 surfaces.retain(|(key, _)| *key != surface);
                 surfaces.push((surface, rules));
             }
-            PermissionMap { surfaces }
+            of(surfaces)
         })
+    }
+
+    fn of(surfaces: Vec<(String, SurfaceRules)>) -> PermissionMap {
+        PermissionMap {
+            surfaces,
+            ..PermissionMap::default()
+        }
     }
 
     fn unit() -> impl Strategy<Value = AskingUnit> {
@@ -672,6 +674,7 @@ mod tests {
             pattern: pattern.to_owned(),
             verdict: Verdict::Deny,
             reason: None,
+            position: None,
         };
         let mut surfaces = map.surfaces.clone();
         match surfaces.iter_mut().find(|(key, _)| key == surface) {
@@ -681,6 +684,7 @@ mod tests {
                         pattern: "*".to_owned(),
                         verdict: *verdict,
                         reason: None,
+                        position: None,
                     }],
                     SurfaceRules::Patterns(patterns) => patterns.clone(),
                 };
@@ -690,7 +694,7 @@ mod tests {
             }
             None => surfaces.push((surface.to_owned(), SurfaceRules::Patterns(vec![deny]))),
         }
-        PermissionMap { surfaces }
+        of(surfaces)
     }
 
     proptest! {
@@ -854,34 +858,41 @@ mod tests {
             }
         }
 
-        /// The index by surface finds what a walk over all rules finds.
+        /// The index finds what a walk over all rules finds, for an agent with rules of its own as well.
         #[test]
-        fn the_last_rule_that_matches_decides(map in map(), surface in pick(&SURFACES), value in pick(&VALUES)) {
-            let policy = policy(&map, &PermissionMap::default(), Switch::Off);
-            let rules = policy.rules_for("x");
-            let mut found = Vec::new();
-            rules.for_surface(&surface, |rule| {
-                if rule.pattern.matches(&value) {
-                    found.push(Arc::clone(rule));
-                }
-            });
-            let wanted: Vec<_> = rules
-                .rules()
-                .iter()
-                .filter(|rule| {
-                    Pattern::compile(&rule.surface, None).matches(&surface) && rule.pattern.matches(&value)
-                })
-                .cloned()
-                .collect();
-            prop_assert_eq!(found, wanted);
+        fn the_last_rule_that_matches_decides(
+            map in map(), scout in map(), surface in pick(&SURFACES), values in vec(pick(&VALUES), 0..4),
+        ) {
+            let policy = policy(&map, &scout, Switch::Off);
+            for rules in [policy.rules_for("x"), policy.rules_for("scout"), policy.clone().clamped().rules_for("scout")] {
+                let mut found = Vec::new();
+                rules.matching(&surface, &values, |rule| found.push(Arc::clone(rule)));
+                let wanted: Vec<_> = rules
+                    .rules()
+                    .filter(|rule| {
+                        Pattern::compile(&rule.surface, None).matches(&surface)
+                            && values.iter().any(|value| rule.pattern.matches(value))
+                    })
+                    .cloned()
+                    .collect();
+                prop_assert_eq!(found, wanted);
+            }
+        }
+
+        #[test]
+        fn a_grant_never_beats_a_deny(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            if verdict_of(&policy, &intent, &SessionRules::default()) == Verdict::Deny {
+                prop_assert_eq!(verdict_of(&policy, &intent, &grants), Verdict::Deny);
+            }
         }
     }
 
     #[test]
     fn without_facts_everything_is_asked() {
-        let map = PermissionMap {
-            surfaces: vec![("*".to_owned(), SurfaceRules::Whole(Verdict::Allow))],
-        };
+        let map = of(vec![("*".to_owned(), SurfaceRules::Whole(Verdict::Allow))]);
         for text in [TextFidelity::Exact, TextFidelity::Replaced] {
             let question = Question {
                 intent: None,

@@ -10,16 +10,20 @@
 //!
 //! * Nothing that is missing, malformed or not understood is ever an allow.
 //! * A deny is tried on everything and beats whatever else matched, a grant included.
-//! * Another deny rule, another asking unit, a floor: none of them ever makes a verdict milder.
+//! * Another deny rule, another asking unit, a floor: none of them ever makes a verdict milder. No grant beats a deny.
+//! * How many rules there are changes how long they are searched, a little, and never what is found: the index gives what a walk
+//!   over all rules gives, every match in its order.
 //! * Every command that a command line would run is judged; the strictest verdict holds.
 
 mod command;
 mod config;
 mod dialog_keys;
 mod front_matter;
+mod index;
 mod infrastructure;
 mod json;
 mod judge;
+mod merge;
 mod nearest;
 mod pattern;
 mod permission;
@@ -38,7 +42,9 @@ pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
 pub use pattern::Pattern;
-pub use permission::{MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceRules};
+pub use permission::{
+    MAX_REASON_CHARS, MapPlaces, PatternRule, PermissionMap, RulePlace, SurfaceRules,
+};
 pub use rules::{
     AgentLayer, AgentOwner, LayerRules, Layers, Origin, Policy, Rule, RuleSet, Verdict,
 };

@@ -75,6 +75,34 @@ impl Pattern {
         self.kind == Kind::Literal
     }
 
+    /// Texts of which each stands in every value that the pattern covers. None where the pattern is wildcards only.
+    pub(super) fn anchors(&self) -> Vec<Anchor> {
+        // With or without its optional tail, a value holds what stands before the tail; only its end is open then.
+        let (glob, end_is_open) = match &self.without_tail {
+            Some(glob) => (glob, true),
+            None => (&self.glob, false),
+        };
+        let (first, middle, last) = match glob {
+            Glob::Whole(Piece::Text(text)) => return Anchor::new(AnchorKind::Start, text),
+            Glob::Whole(piece) => (piece, &[][..], piece),
+            Glob::Parts {
+                first,
+                middle,
+                last,
+            } => (first, &**middle, last),
+        };
+        let mut anchors = Anchor::new(AnchorKind::Start, &first.literal_start());
+        if !end_is_open {
+            anchors.append(&mut Anchor::new(AnchorKind::End, &last.literal_end()));
+        }
+        for piece in [first].into_iter().chain(middle).chain([last]) {
+            for run in piece.literal_runs() {
+                anchors.append(&mut Anchor::new(AnchorKind::Inner, &run));
+            }
+        }
+        anchors
+    }
+
     /// Whether the pattern covers `value` from its first to its last character.
     pub fn matches(&self, value: &str) -> bool {
         self.glob.matches(value)
@@ -82,6 +110,35 @@ impl Pattern {
                 .without_tail
                 .as_ref()
                 .is_some_and(|glob| glob.matches(value))
+    }
+}
+
+/// A text that stands in every value that a pattern covers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Anchor {
+    pub(super) kind: AnchorKind,
+    /// Never empty.
+    pub(super) text: String,
+}
+
+/// Where an anchor stands in a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum AnchorKind {
+    Start,
+    End,
+    Inner,
+}
+
+impl Anchor {
+    /// One, or none if there is no text.
+    fn new(kind: AnchorKind, text: &str) -> Vec<Self> {
+        if text.is_empty() {
+            return Vec::new();
+        }
+        vec![Self {
+            kind,
+            text: text.to_owned(),
+        }]
     }
 }
 
@@ -229,6 +286,36 @@ impl Piece {
         match self {
             Self::Text(text) => text.is_empty(),
             Self::Mixed(chars) => chars.is_empty(),
+        }
+    }
+
+    /// The text before the first wildcard.
+    fn literal_start(&self) -> String {
+        match self {
+            Self::Text(text) => text.to_string(),
+            Self::Mixed(chars) => chars.iter().map_while(|c| *c).collect(),
+        }
+    }
+
+    /// The text behind the last wildcard.
+    fn literal_end(&self) -> String {
+        match self {
+            Self::Text(text) => text.to_string(),
+            Self::Mixed(chars) => {
+                let end: Vec<char> = chars.iter().rev().map_while(|c| *c).collect();
+                end.into_iter().rev().collect()
+            }
+        }
+    }
+
+    /// The texts between wildcards.
+    fn literal_runs(&self) -> Vec<String> {
+        match self {
+            Self::Text(text) => vec![text.to_string()],
+            Self::Mixed(chars) => chars
+                .split(Option::is_none)
+                .map(|run| run.iter().flatten().collect())
+                .collect(),
         }
     }
 

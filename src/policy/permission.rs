@@ -3,6 +3,10 @@
 //! It is the common shape of a JSON configuration and of an agent's front matter. Nothing is matched or merged here; that a
 //! key may stand here at all is checked by the readers.
 
+use std::fmt;
+use std::sync::Arc;
+
+use super::json::Position;
 use super::rules::Verdict;
 
 /// Longest reason of a deny rule, in characters.
@@ -13,6 +17,32 @@ pub const MAX_REASON_CHARS: usize = 500;
 pub struct PermissionMap {
     /// One entry for each surface key. No key stands twice.
     pub surfaces: Vec<(String, SurfaceRules)>,
+    /// Where the keys stand, if the map was read from a file.
+    pub places: MapPlaces,
+}
+
+/// Where the surface keys of a map stand.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MapPlaces {
+    /// The file, as its reader called it.
+    pub file: Option<Arc<str>>,
+    /// The place of each surface key, in their order.
+    pub surfaces: Vec<Position>,
+}
+
+/// Where a rule stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RulePlace {
+    /// The file, as its reader called it.
+    pub file: Arc<str>,
+    /// Where in it the pattern begins; the surface, where that has one verdict.
+    pub position: Position,
+}
+
+impl fmt::Display for RulePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.position)
+    }
 }
 
 /// What one surface key says.
@@ -33,6 +63,8 @@ pub struct PatternRule {
     pub verdict: Verdict,
     /// Why it denies, for the one who asked. Only a deny has one.
     pub reason: Option<String>,
+    /// Where the pattern stands in its file.
+    pub position: Option<Position>,
 }
 
 impl PermissionMap {

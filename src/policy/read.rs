@@ -18,7 +18,7 @@ use super::config::{
 };
 use super::dialog_keys::{self, DialogKeys};
 use super::infrastructure;
-use super::json::{At, JsonProblem, Member, Node, Position, Value, clip, decode, parse};
+use super::json::{At, JsonProblem, Member, Node, Places, Position, Value, clip, decode, parse};
 use super::nearest::nearest;
 use super::permission::{
     DIRECTIONAL_KEYS, MAX_REASON_CHARS, PatternRule, PermissionMap, SurfaceKeyProblem,
@@ -52,9 +52,11 @@ impl Config {
             })
         })?;
         let mut reader = Reader {
-            text,
+            places: Places::new(text),
             label,
             notices: Vec::new(),
+            parsed: 0,
+            idle: 0,
         };
         let mut config = reader.config(&node).map_err(at)?;
         config.notices = reader.notices;
@@ -191,17 +193,28 @@ where
     )
 }
 
+/// How many patterns for commands are parsed to see whether they can cover one. Those of which it can be told at a glance are
+/// not counted; where there are more, the others are taken as they are.
+const MAX_PARSED_PATTERNS: usize = 1000;
+
+/// How many patterns that can allow nothing are named one by one.
+const MAX_NAMED_PATTERNS: usize = 20;
+
 struct Reader<'a> {
-    text: &'a str,
+    places: Places<'a>,
     label: &'a str,
     notices: Vec<Notice>,
+    /// How many patterns were parsed.
+    parsed: usize,
+    /// How many of them can allow nothing.
+    idle: usize,
 }
 
 impl Reader<'_> {
     fn notice(&mut self, offset: usize, text: String) {
         self.notices.push(Notice {
             label: self.label.to_owned(),
-            position: Position::of(self.text, offset),
+            position: self.places.of(offset),
             text,
         });
     }
@@ -356,10 +369,19 @@ impl Reader<'_> {
 
     fn permission(&mut self, node: &Node, what: &str) -> Read<PermissionMap> {
         let mut map = PermissionMap::default();
+        map.places.file = Some(self.label.into());
         for member in object(node, what)? {
             surface_key(&member.key, member.offset)?;
+            map.places.surfaces.push(self.places.of(member.offset));
             let rules = self.surface_rules(member)?;
             map.surfaces.push((member.key.clone(), rules));
+        }
+        if self.idle > MAX_NAMED_PATTERNS {
+            let more = self.idle - MAX_NAMED_PATTERNS;
+            self.notice(
+                node.offset,
+                format!("of patterns that are more than one command: and {more} more"),
+            );
         }
         let allows_all = map.get("*") == Some(&SurfaceRules::Whole(Verdict::Allow));
         let bash_has_own = map.get(BASH_SURFACE).is_some_and(|rules| match rules {
@@ -400,23 +422,56 @@ impl Reader<'_> {
             if member.key.is_empty() {
                 return wrong(member.offset, ConfigProblem::EmptyKey { what: "pattern" });
             }
-            let rule = pattern_rule(&member.key, &member.node)?;
+            let rule = PatternRule {
+                position: Some(self.places.of(member.offset)),
+                ..pattern_rule(&member.key, &member.node)?
+            };
             if surface == BASH_SURFACE
                 && rule.verdict == Verdict::Allow
-                && !covers_a_unit(&rule.pattern)
+                && !self.may_cover_a_unit(&rule.pattern)
             {
-                self.notice(
-                    member.offset,
-                    format!(
-                        "{:?} is more than one command; each is judged by itself, and this rule allows none of them",
-                        clip(&rule.pattern)
-                    ),
-                );
+                self.idle_pattern(&rule.pattern, member.offset);
             }
             patterns.push(rule);
         }
         Ok(SurfaceRules::Patterns(patterns))
     }
+
+    fn idle_pattern(&mut self, pattern: &str, offset: usize) {
+        self.idle += 1;
+        if self.idle <= MAX_NAMED_PATTERNS {
+            self.notice(
+                offset,
+                format!(
+                    "{:?} is more than one command; each is judged by itself, and this rule allows none of them",
+                    clip(pattern)
+                ),
+            );
+        }
+    }
+
+    /// Whether a pattern can cover what a command line is judged by, or was not looked at because there are so many.
+    fn may_cover_a_unit(&mut self, pattern: &str) -> bool {
+        if is_one_command_at_a_glance(pattern) || self.parsed == MAX_PARSED_PATTERNS {
+            return true;
+        }
+        self.parsed += 1;
+        covers_a_unit(pattern)
+    }
+}
+
+/// Whether a pattern has nothing in it of which more than one command, or something around a command, could be made.
+fn is_one_command_at_a_glance(pattern: &str) -> bool {
+    let is_plain = |c: char| {
+        c.is_ascii_alphanumeric()
+            || matches!(c, ' ' | '*' | '-' | '/' | '.' | ':' | '_' | ',' | '@')
+    };
+    let first = pattern.split(' ').next().unwrap_or_default();
+    let is_keyword = matches!(
+        first,
+        "time" | "coproc" | "function" | "if" | "while" | "until" | "for" | "select" | "case"
+    );
+    pattern.chars().all(is_plain) && !is_keyword
 }
 
 /// Whether a pattern can cover what a command line is judged by. A pattern is no command line, so what is no bash may be one.
@@ -468,6 +523,7 @@ fn pattern_rule(pattern: &str, node: &Node) -> Read<PatternRule> {
         pattern: pattern.to_owned(),
         verdict,
         reason,
+        position: None,
     };
     let members = match &node.value {
         Value::Text(name) => {
@@ -716,4 +772,22 @@ fn limits(node: &Node, what: &str) -> Read<Limits> {
         *slot = count(&member.node, &member.key, 1)?;
     }
     Ok(limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_glance_agrees_with_the_parser(
+            pattern in "(time |if |sudo |git |[a-z]{1,4} ?)?[a-z0-9 */.:_,@-]{0,12}",
+        ) {
+            if is_one_command_at_a_glance(&pattern) {
+                prop_assert!(covers_a_unit(&pattern), "{pattern:?}");
+            }
+        }
+    }
 }

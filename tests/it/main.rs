@@ -34,6 +34,7 @@ mod hostile_machine;
 mod hostile_outbox;
 mod hostile_seal;
 mod log_docs;
+mod many_rules;
 mod policy_fixtures;
 mod programs;
 mod rings;
