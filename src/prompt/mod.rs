@@ -14,6 +14,7 @@ mod panel;
 mod reader;
 mod script;
 mod select;
+mod table;
 mod terminal;
 mod view;
 
@@ -28,6 +29,7 @@ pub use terminal::{TerminalError, TerminalPrompter};
 use tokio::sync::mpsc;
 
 use crate::presentation::select::{Ask, Choice, Plain, Question};
+use crate::presentation::table::Asker;
 use crate::serve::{Alike, InLine, Listing, Shown};
 use crate::wire::{
     AuthorizerVerdict, Decision, DecisionSource, Digest, PromptPayload, RequestId, UserSurface,
@@ -135,7 +137,36 @@ impl Answerer {
 fn question(shown: &Shown) -> (PromptPayload, Question) {
     let payload = shown.payload();
     let question = Question::decide(&ask(shown, &payload));
+    let question = question.beside(&askers(shown, &shown.alike), shown.alike.more);
     (payload, question)
+}
+
+/// An ask and those that are like it, by who asks.
+fn askers<'a>(shown: &'a Shown, alike: &'a Alike) -> Vec<Asker<'a>> {
+    let request = &shown.request;
+    let own = Asker {
+        id: &request.id,
+        agent: request.agent_name().unwrap_or_default(),
+        session: &request.requester_session_id,
+        path: request.relay.as_ref().map_or(&[][..], |relay| &relay.path),
+        age: shown.age,
+    };
+    let twins = alike.twins.iter().map(|twin| Asker {
+        id: &twin.id,
+        agent: &twin.agent,
+        session: &twin.session,
+        path: &twin.path,
+        age: twin.age,
+    });
+    [own].into_iter().chain(twins).collect()
+}
+
+/// An ask and those that are like it, by what an answer to all of them is for.
+fn named(shown: &Shown, alike: &Alike) -> Vec<(RequestId, Digest)> {
+    let own = (shown.request.id.clone(), shown.digest);
+    let twins = alike.twins.iter();
+    let twins = twins.map(|twin| (twin.id.clone(), twin.digest));
+    [own].into_iter().chain(twins).collect()
 }
 
 /// What a question about an ask is made of.

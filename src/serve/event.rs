@@ -266,6 +266,8 @@ pub struct Shown {
     pub in_line: InLine,
     /// How long the requester will still wait, where it said so.
     pub time_left: Option<Duration>,
+    /// How old it is.
+    pub age: Duration,
     /// Those in line that are like it in everything but who asks.
     pub alike: Alike,
 }

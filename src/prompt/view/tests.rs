@@ -52,6 +52,7 @@ pub(super) fn shown(payload: &Value, grants: &Value) -> Shown {
         annotations: Vec::new(),
         in_line: crate::serve::InLine::default(),
         time_left: None,
+        age: Duration::from_secs(7),
         alike: crate::serve::Alike::default(),
     }
 }

@@ -126,6 +126,7 @@ impl State {
             annotations,
             in_line,
             time_left: ask.gives_up_at.map(|at| at.since(now)),
+            age: self.files.age(now, ask.stamp),
             alike,
             request: request.clone(),
         };
