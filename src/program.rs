@@ -23,7 +23,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use crate::policy::Program;
 use crate::process::{Ending, end_group};
 use crate::wire::{
-    AskFacts, Evidence, MAX_PROGRAM_BYTES, annotation_from_json, evidence_from_json, tool_call_json,
+    AskFacts, Evidence, LinkVerdict, MAX_PROGRAM_BYTES, annotation_from_json, evidence_from_json,
+    tool_call_json, verdict_from_json,
 };
 
 /// How long a program that is told to end may put things in order.
@@ -104,6 +105,14 @@ impl Executable {
     /// Asks it for a text about an ask.
     pub async fn annotation(&self, facts: &AskFacts) -> Outcome<String> {
         self.ask(facts.to_json(), annotation_from_json).await
+    }
+
+    /// Asks it for a verdict on an ask.
+    pub async fn verdict(&self, facts: &AskFacts) -> Outcome<LinkVerdict> {
+        self.ask(facts.to_json(), |answer| {
+            verdict_from_json(answer, &facts.request_id)
+        })
+        .await
     }
 
     async fn ask<T, E: std::fmt::Display>(

@@ -52,6 +52,8 @@ pub(super) struct Lines {
     pub(super) link: Link,
     /// The last of them.
     pub(super) last: Last,
+    /// Hash of each.
+    pub(super) hashes: Vec<Hash>,
 }
 
 /// The last line of several.
@@ -79,6 +81,7 @@ impl Lines {
         let hash = seal(&mut self.out, body, self.link);
         self.link = Some(hash);
         self.last = Last { start, hash };
+        self.hashes.push(hash);
     }
 
     /// Appends several.

@@ -54,8 +54,16 @@ events! {
         Waiting = "permission_request.waiting",
         /// A person has put an ask off: it waits on.
         Deferred = "permission_request.deferred",
-        /// What a person granted holds for the whole serving session.
+        /// What a person granted along with an answer is recorded by the serving session.
         SessionRecorded = "forwarded_permission.session_recorded",
+        /// The time of a grant is over.
+        GrantExpired = "grant.expired",
+        /// The last answer that a grant was given for has been given.
+        GrantUsedUp = "grant.used_up",
+        /// Somebody took a grant back.
+        GrantRevoked = "grant.revoked",
+        /// A grant is not in force although somebody gave it, or a file says so.
+        GrantRefused = "grant.refused",
         /// An ask has left the inbox.
         Resolved = "permission_request.resolved",
         /// A process before this one had decided and answered the request.
@@ -76,6 +84,16 @@ events! {
         AnnotatorFailed = "annotator_failed",
         /// The configuration names an annotator that there is no program for.
         AnnotatorUnregistered = "annotator_chain_unregistered_link",
+        /// The chain of authorizers begins with an ask.
+        ChainResolved = "authorizer_chain_resolved",
+        /// An ask is passed on, so that the chain of the session that gets it judges it, and none here.
+        ChainDelegated = "authorizer_chain_delegated",
+        /// A link of the chain was asked about an ask, and this came of it.
+        AuthorizerLink = "authorizer_link",
+        /// An allow of a link holds on an excluded surface, for the link is trusted there.
+        TrustedAllow = "authorizer_trusted_allow",
+        /// The configuration names an authorizer that there is no program for.
+        AuthorizerUnregistered = "authorizer_chain_unregistered_link",
         /// The configuration was read again and is in force.
         ConfigReloaded = "config.reloaded",
         /// The configuration was read again and cannot be used: what was allowed is asked.

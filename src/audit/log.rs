@@ -101,17 +101,24 @@ impl ReviewLog {
         }
     }
 
-    /// As [`ReviewLog::append_with`], and returns when the records are on the disk. [`AuditError::Sync`] says that they are
-    /// written and may not survive a loss of power; refused ones are taken out again then, if nobody wrote behind them.
+    /// As [`ReviewLog::append_with`], and returns when the records are on the disk, with the BLAKE3 of the line of each, as
+    /// hexadecimal digits; nothing where no log is kept. [`AuditError::Sync`] says that they are written and may not survive a loss of
+    /// power; refused ones are taken out again then, if nobody wrote behind them.
     pub fn append_durably(
         &self,
         at_ms: i64,
         entries: &[Entry],
         unwritten: Unwritten,
-    ) -> Result<(), AuditError> {
+    ) -> Result<Vec<String>, AuditError> {
         match &self.writer {
-            Some(writer) if !entries.is_empty() => writer.append_durably(at_ms, entries, unwritten),
-            Some(_) | None => Ok(()),
+            Some(writer) if !entries.is_empty() => {
+                let hashes = writer.append_durably(at_ms, entries, unwritten)?;
+                Ok(hashes
+                    .iter()
+                    .map(|hash| hash.to_hex().to_string())
+                    .collect())
+            }
+            Some(_) | None => Ok(Vec::new()),
         }
     }
 

@@ -53,7 +53,7 @@ pub use query::{DeciderFilter, Query};
 pub use reader::{Entries, Record, read_entries};
 pub use recall::{Recall, Recalled, recall};
 pub use scan::{Found, Scan, Scanned, See};
-pub use stats::{Stats, Tally};
+pub use stats::{LinkTally, Stats, Tally};
 pub use story::{Node, Part, Role, Story, Telling};
 pub use verify::{Break, Checked, Fault, Note, NoteKind, Spot, verify};
 

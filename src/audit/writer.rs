@@ -77,6 +77,8 @@ struct Written {
     end: u64,
     /// What the log told of itself there.
     told: Told,
+    /// Hash of each line that was to be written.
+    hashes: Vec<blake3::Hash>,
 }
 
 /// What had to be told beside the records, or was held, and now stands in the log.
@@ -141,14 +143,14 @@ impl Writer {
         at_ms: i64,
         entries: &[Entry],
         unwritten: Unwritten,
-    ) -> Result<(), AuditError> {
+    ) -> Result<Vec<blake3::Hash>, AuditError> {
         let written = self.put(at_ms, entries, unwritten)?;
         #[cfg(debug_assertions)]
         crate::spool::fault::at("log/written");
         let Err(source) = written.log.sync(&self.path) else {
             #[cfg(debug_assertions)]
             crate::spool::fault::at("log/synced");
-            return Ok(());
+            return Ok(written.hashes);
         };
         let error = AuditError::Sync {
             path: self.path.clone(),
@@ -303,7 +305,9 @@ impl State {
                     continue;
                 }
             }
-            let Lines { out, last, .. } = self.compose(writer, at_ms, tail, bodies)?;
+            let Lines {
+                out, last, hashes, ..
+            } = self.compose(writer, at_ms, tail, bodies)?;
             let excludes = lock.excludes;
             log.write(&out, length, excludes)
                 .map_err(|source| writer.unwritable(source))?;
@@ -327,6 +331,10 @@ impl State {
                 start: length,
                 end,
                 told,
+                hashes: hashes
+                    .get(hashes.len().saturating_sub(bodies.len())..)
+                    .unwrap_or_default()
+                    .to_vec(),
             });
         }
         Err(AuditError::Restless {

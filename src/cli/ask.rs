@@ -85,7 +85,7 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.config()?.config;
+    let config = place.settings()?;
     let ancestors = role::lineage(env)?;
     let pins = Pins::new(
         env,

@@ -1,12 +1,12 @@
-//! `askrelay ls`: the asks that are waiting. It prints and ends; it never answers and changes nothing.
+//! `askrelay ls`: the asks that are waiting, or the grants. It prints and ends; it never answers and changes nothing.
 
 use serde_json::{Value, json};
 
-use super::PlaceArgs;
 use super::env::Env;
 use super::exit::Exit;
 use super::output::{self, Out};
 use super::place::Place;
+use super::{PlaceArgs, grants};
 use crate::clock;
 use crate::presentation::text::{self, visible};
 use crate::spool::{Missing, RequestView, RequesterLife, Spool, SpoolError};
@@ -20,6 +20,9 @@ pub(super) struct Args {
     /// Only the asks to this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// What is granted for the sessions, in place of the asks
+    #[arg(long)]
+    grants: bool,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -27,6 +30,10 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
+    if args.grants {
+        grants::list(&place, args.session.as_deref(), args.json)?;
+        return Ok(Exit::Ok);
+    }
     let mut out = Out::stdout();
     let mut rows = vec![
         ["ID", "SESSION", "FROM", "AGE", "SURFACE", "VALUE"]

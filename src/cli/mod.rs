@@ -8,17 +8,24 @@
 )]
 
 mod ask;
+mod config;
 mod demo;
 mod env;
 mod events;
 mod exit;
+mod grants;
 mod input;
 mod launch;
+mod layers;
 mod log;
 mod ls;
 mod output;
 mod pin;
 mod place;
+mod policy;
+mod project;
+mod reload;
+mod revoke;
 mod role;
 mod roles;
 mod schema;
@@ -58,6 +65,12 @@ struct PlaceArgs {
     /// Configuration file [env: ASKRELAY_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Project whose configuration counts, if it is trusted [default: the working directory]
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_project")]
+    project: Option<PathBuf>,
+    /// No configuration of a project counts
+    #[arg(long, global = true)]
+    no_project: bool,
     /// Review log [env: ASKRELAY_LOG]
     #[arg(long, global = true, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -73,12 +86,18 @@ enum Command {
     Launch(launch::Args),
     /// Show the sessions of the spool and who serves them
     Status(status::Args),
-    /// List the asks that are waiting
+    /// List the asks that are waiting, or what is granted
     Ls(ls::Args),
+    /// Take grants back: no later answer rests on them
+    Revoke(revoke::Args),
     /// Show one ask whole
     Show(show::Args),
     /// Read the review log: who decided what, and whether it is as it was written
     Log(log::Args),
+    /// Say what the rules would say, and why
+    Policy(policy::Args),
+    /// Check and show the configuration, and have that of a project count
+    Config(config::Args),
     /// Print the JSON Schema of a document on disk
     Schema(schema::Args),
     /// See it work: a serving session and three children in this terminal
@@ -147,8 +166,11 @@ pub fn run() -> ExitCode {
         Command::Launch(args) => launch::run(&env, &place, args),
         Command::Status(args) => status::run(&env, &place, &args),
         Command::Ls(args) => ls::run(&env, &place, &args),
+        Command::Revoke(args) => revoke::run(&env, &place, &args),
         Command::Show(args) => show::run(&env, &place, &args),
         Command::Log(args) => log::run(&env, &place, &args),
+        Command::Policy(args) => policy::run(&env, &place, &args),
+        Command::Config(args) => config::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Demo(args) => demo::run(&env, &args),
     };

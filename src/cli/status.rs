@@ -11,13 +11,13 @@ use super::pin::Pins;
 use super::place::Place;
 use super::role::Own;
 use super::roles::{Roles, Served};
-use super::{PlaceArgs, role};
+use super::{PlaceArgs, grants, role};
 use crate::ask::{NoParent, Target, Trust};
 use crate::clock;
 use crate::presentation::text::visible;
 use crate::process::Life;
 use crate::spool::{Events, HeartbeatView, LockState, Missing, SessionView, Spool, SpoolError};
-use crate::wire::{HeartbeatRelay, SessionId};
+use crate::wire::{HeartbeatRelay, LinkHealth, SessionId};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.config()?.config;
+    let config = place.user_config()?;
     let default = Place::default_session(&config);
     let mut out = Out::stdout();
     let spool = match Spool::open(&place.spool_path()?, Missing::Fail) {
@@ -46,6 +46,9 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         .map(Spool::quarantined)
         .transpose()?
         .unwrap_or_default();
+    // What cannot be looked into is told by `ls --grants`.
+    let granted =
+        (spool.as_ref()).map_or_else(Vec::new, |spool| spool.grants().unwrap_or_default());
     let own = role::served(env, None, &default);
     let ancestors = role::lineage(env)?;
     let pins = Pins::new(env, None, &ancestors, config.require_seal.is_on())?;
@@ -71,7 +74,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             out.json(&line)?;
         }
         for view in &sessions {
-            out.json(&session_json(view))?;
+            out.json(&session_json(view, grants::in_force(&granted, &view.name)))?;
         }
     } else {
         for row in seen.rows() {
@@ -79,6 +82,15 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         }
         out.line("")?;
         table(&mut out, &sessions)?;
+        for of in &granted {
+            let count = grants::in_force(&granted, &of.name);
+            if count > 0 {
+                out.line(&format!(
+                    "granted in {}: {count}, see `askrelay ls --grants`",
+                    visible(&grants::session_of(of))
+                ))?;
+            }
+        }
     }
     out.flush()?;
     Ok(Exit::Ok)
@@ -182,6 +194,15 @@ fn table(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
             out.line(&line)?;
         }
         for view in sessions {
+            for link in links(view) {
+                if let Some(trouble) = trouble(link) {
+                    out.line(&format!(
+                        "the authorizer {} of {} {trouble}",
+                        visible(&link.name),
+                        visible(&view.name)
+                    ))?;
+                }
+            }
             if let Some(failure) = log_failure(view) {
                 out.line(&format!(
                     "the review log of {} cannot be written: {}",
@@ -216,6 +237,30 @@ fn relay(view: &SessionView) -> Option<&HeartbeatRelay> {
         HeartbeatView::Record(record, ..) => record.relay.as_ref(),
         HeartbeatView::Absent | HeartbeatView::Bad(_) => None,
     }
+}
+
+/// The links of the chain of a session, as its server says.
+fn links(view: &SessionView) -> &[LinkHealth] {
+    match &view.heartbeat {
+        HeartbeatView::Record(record, ..) => record
+            .relay
+            .as_ref()
+            .map_or(&[], |relay| relay.authorizers.as_slice()),
+        HeartbeatView::Absent | HeartbeatView::Bad(_) => &[],
+    }
+}
+
+/// What is wrong with a link, if anything.
+fn trouble(link: &LinkHealth) -> Option<String> {
+    if link.missing {
+        return Some("is skipped: there is no program for it".to_owned());
+    }
+    (link.failed > 0).then(|| {
+        format!(
+            "has failed {} of {} times: `askrelay log --event authorizer_link` says why",
+            link.failed, link.asked
+        )
+    })
 }
 
 /// The pinned key, as text.
@@ -324,7 +369,7 @@ fn row(view: &SessionView) -> Vec<String> {
     .to_vec()
 }
 
-fn session_json(view: &SessionView) -> Value {
+fn session_json(view: &SessionView, grants: usize) -> Value {
     let heartbeat = match &view.heartbeat {
         HeartbeatView::Absent => Value::Null,
         HeartbeatView::Bad(reason) => json!({"bad": reason}),
@@ -344,6 +389,12 @@ fn session_json(view: &SessionView) -> Value {
             "queued": record.relay.as_ref().and_then(|relay| relay.queued),
             "logFailure": log_failure(view),
             "configFailure": config_failure(view),
+            "authorizers": links(view).iter().map(|link| json!({
+                "name": link.name,
+                "asked": link.asked,
+                "failed": link.failed,
+                "missing": link.missing,
+            })).collect::<Vec<_>>(),
         }),
     };
     json!({
@@ -361,5 +412,6 @@ fn session_json(view: &SessionView) -> Value {
         "heartbeat": heartbeat,
         "requests": view.requests,
         "responses": view.responses,
+        "grants": grants,
     })
 }

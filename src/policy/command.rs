@@ -8,8 +8,9 @@
 //! deny.
 
 use super::judge::{Bench, Finding};
+use super::trace::{Part, SaidFloor, Step};
 use super::{BASH_SURFACE, Pattern, Switch, Verdict};
-use crate::shell::{self, Floor, Unit};
+use crate::shell::{self, Floor, Reading, Unit};
 
 impl<'a> Bench<'a> {
     /// Judges the values of an ask on the surface of commands: the first is the command, the others can only deny.
@@ -33,7 +34,7 @@ impl<'a> Bench<'a> {
                 found = found.or_stricter(said);
             }
             if let Some(floor) = shell::read(other).heaviest_floor() {
-                found = found.lifted(floor.sentinel());
+                found = self.lifted_for(found, floor);
             }
         }
         found
@@ -54,8 +55,34 @@ impl<'a> Bench<'a> {
         {
             return self.unit(asked, unit, floor);
         }
+        self.trace.note(|| {
+            Step::Begin(Part::Line {
+                line: line.to_owned(),
+                units: reading.units.len(),
+                floor: reading.floor,
+            })
+        });
+        let found = self.taken_apart(asked, line, &reading, floor, is_only);
+        self.trace.note(|| Step::End(found.verdict));
+        found
+    }
+
+    fn taken_apart(
+        &mut self,
+        asked: &'a str,
+        line: &str,
+        reading: &Reading<'_>,
+        floor: Option<&'a str>,
+        is_only: bool,
+    ) -> Finding<'a> {
         // What is said about the whole counts where it denies, and where there is nothing else to judge.
+        self.trace.note(|| {
+            Step::Begin(Part::Whole {
+                text: line.to_owned(),
+            })
+        });
         let whole = self.recorded(asked, BASH_SURFACE, &[line]);
+        self.trace.note(|| Step::End(whole.verdict));
         let covers_all = |unit: &Unit<'_>| unit.text == line.trim();
         // What the requester says about the text holds for the one command that is all of it, or else for the line.
         let has_one = reading.units.iter().any(covers_all);
@@ -87,13 +114,30 @@ impl<'a> Bench<'a> {
             self.rests_on.extend(by_units);
         }
         if let Some(floor) = floor.filter(|_| !has_one) {
-            found = self.unless_switched(found, floor);
+            if self.is_switched() {
+                self.note_undone(SaidFloor::Requester(floor.to_owned()));
+            } else {
+                found = self.lifted_by(found, floor);
+            }
         }
         self.floored(found, reading.floor)
     }
 
     /// Judges one executed unit. `floor` is what the requester says of it.
     fn unit(&mut self, asked: &'a str, unit: &Unit<'_>, floor: Option<&'a str>) -> Finding<'a> {
+        self.trace.note(|| {
+            Step::Begin(Part::Unit {
+                command: unit.command.to_string(),
+                through: unit.through.clone(),
+                floor: unit.floor,
+            })
+        });
+        let found = self.command(asked, unit, floor);
+        self.trace.note(|| Step::End(found.verdict));
+        found
+    }
+
+    fn command(&mut self, asked: &'a str, unit: &Unit<'_>, floor: Option<&'a str>) -> Finding<'a> {
         let command = unit.command.as_ref();
         let mut found = self.recorded(asked, BASH_SURFACE, &[command]);
         let as_written = (unit.text != command).then_some(unit.text);
@@ -115,10 +159,10 @@ impl<'a> Bench<'a> {
             return Finding::granted(asked, grant);
         }
         if let Some(floor) = floor {
-            found = found.lifted(floor);
+            found = self.lifted_by(found, floor);
         }
         let found = match unit.floor {
-            Some(floor) if !floor.hides_commands() => found.lifted(floor.sentinel()),
+            Some(floor) if !floor.hides_commands() => self.lifted_for(found, floor),
             Some(_) | None => found,
         };
         let found = self.switched(found);
@@ -126,21 +170,29 @@ impl<'a> Bench<'a> {
     }
 
     /// Lifts an allow because of a floor of ours.
-    fn floored(&self, found: Finding<'a>, floor: Option<Floor>) -> Finding<'a> {
+    fn floored(&mut self, found: Finding<'a>, floor: Option<Floor>) -> Finding<'a> {
         match floor {
             None => found,
-            Some(floor) if floor.hides_commands() => found.lifted(floor.sentinel()),
-            Some(floor) => self.unless_switched(found, floor.sentinel()),
+            Some(floor) if floor.hides_commands() || !self.is_switched() => {
+                self.lifted_for(found, floor)
+            }
+            Some(floor) => {
+                self.note_undone(SaidFloor::Reading(floor));
+                found
+            }
         }
     }
 
-    /// Lifts an allow, unless the switch would undo it.
-    fn unless_switched(&self, found: Finding<'a>, sentinel: &'a str) -> Finding<'a> {
-        if self.rules.yolo() == Switch::On {
-            found
-        } else {
-            found.lifted(sentinel)
-        }
+    /// Whether the switch would undo what only asks.
+    fn is_switched(&self) -> bool {
+        self.rules.yolo() == Switch::On
+    }
+
+    fn note_undone(&mut self, floor: SaidFloor) {
+        self.trace.note(|| Step::Floor {
+            floor,
+            lifts: false,
+        });
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::dialog_keys::DialogKeys;
 use super::json::{JsonProblem, Position};
 use super::permission::{DIRECTIONAL_KEYS, MAX_REASON_CHARS, PermissionMap};
+use super::rules::Verdict;
 use crate::wire::{Generation, SessionId, SessionIdError};
 
 /// Largest configuration that is read, in bytes: a hundred thousand rules have room in it several times over.
@@ -134,6 +135,8 @@ pub struct Config {
     pub persist_grants: Switch,
     /// What the operator should know about the file.
     pub notices: Vec<Notice>,
+    /// The keys that stand in the file, and where.
+    pub stated: BTreeMap<&'static str, Position>,
 }
 
 impl Config {
@@ -143,10 +146,6 @@ impl Config {
         let default = Self::default();
         let set = [
             ("debugLog", self.debug_log != default.debug_log),
-            (
-                "authorizerChain",
-                self.authorizer_chain != default.authorizer_chain,
-            ),
             ("shellTools", self.shell_tools != default.shell_tools),
             (
                 "persistGrants",
@@ -192,6 +191,7 @@ impl Default for Config {
             limits: Limits::default(),
             persist_grants: Switch::Off,
             notices: Vec::new(),
+            stated: BTreeMap::new(),
         }
     }
 }
@@ -203,6 +203,16 @@ pub enum Family {
     Path,
     /// `external_directory` and its directions.
     ExternalDirectory,
+}
+
+impl Family {
+    /// Its bare name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::ExternalDirectory => "external_directory",
+        }
+    }
 }
 
 /// How the input of a tool names its command.
@@ -297,6 +307,8 @@ pub struct Notice {
     pub position: Position,
     /// What, as a sentence without its full stop.
     pub text: String,
+    /// The link of a chain that the notice says has no program: another layer may have one.
+    pub without_program: Option<(&'static str, String)>,
 }
 
 impl std::fmt::Display for Notice {
@@ -406,6 +418,30 @@ pub enum ConfigProblem {
         /// How many it has.
         length: usize,
     },
+    /// A reason of something that is no deny.
+    #[error("only a deny has a reason, and this is {}", .verdict.name())]
+    ReasonWithoutDeny {
+        /// What it is.
+        verdict: Verdict,
+    },
+    /// A value under `match` that the rule does not cover.
+    #[error("{example:?} stands under \"match\", and {pattern:?} does not cover it{}", because_of(.because.as_deref()))]
+    ExampleMissed {
+        /// The pattern.
+        pattern: String,
+        /// The value.
+        example: String,
+        /// What else is in it, where that is the reason.
+        because: Option<String>,
+    },
+    /// A value under `notMatch` that the rule covers.
+    #[error("{example:?} stands under \"notMatch\", and {pattern:?} covers it")]
+    ExampleCovered {
+        /// The pattern.
+        pattern: String,
+        /// The value.
+        example: String,
+    },
     /// A name that no session can have.
     #[error("{found:?} cannot be a session: {why}")]
     BadSession {
@@ -414,6 +450,54 @@ pub enum ConfigProblem {
         /// Why not.
         why: SessionIdError,
     },
+}
+
+fn because_of(because: Option<&str>) -> String {
+    because
+        .map(|because| format!(": {because}"))
+        .unwrap_or_default()
+}
+
+impl ConfigProblem {
+    /// The key that it is about, where it is about one.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::UnknownKey { key, .. }
+            | Self::UnknownDirection { key, .. }
+            | Self::Json(JsonProblem::DuplicateKey { key, .. }) => Some(key),
+            Self::MissingKey { key, .. } => Some(key),
+            Self::WrongType { what, .. }
+            | Self::OutOfRange { what, .. }
+            | Self::UnknownValue { what, .. }
+            | Self::EmptyValue { what } => Some(what),
+            Self::BadSession { .. } => Some("session"),
+            Self::LongReason { .. } | Self::ReasonWithoutDeny { .. } => Some("reason"),
+            Self::ExampleMissed { pattern, .. } | Self::ExampleCovered { pattern, .. } => {
+                Some(pattern)
+            }
+            Self::Json(_) | Self::EmptyKey { .. } => None,
+        }
+    }
+
+    /// What was probably meant.
+    pub fn nearest(&self) -> Option<&'static str> {
+        match self {
+            Self::UnknownKey { nearest, .. }
+            | Self::UnknownDirection { nearest, .. }
+            | Self::UnknownValue { nearest, .. } => *nearest,
+            Self::Json(_)
+            | Self::MissingKey { .. }
+            | Self::WrongType { .. }
+            | Self::OutOfRange { .. }
+            | Self::EmptyValue { .. }
+            | Self::EmptyKey { .. }
+            | Self::LongReason { .. }
+            | Self::ReasonWithoutDeny { .. }
+            | Self::ExampleMissed { .. }
+            | Self::ExampleCovered { .. }
+            | Self::BadSession { .. } => None,
+        }
+    }
 }
 
 fn within_of(within: Option<&str>) -> String {

@@ -16,6 +16,8 @@
 //! ---
 //! ```
 //!
+//! A rule may have examples, as in the configuration: lists under `match` and `notMatch`, one value on each line behind a dash.
+//!
 //! Other keys of the front matter belong to others and are not looked at. What stands in the map, though, is read strictly:
 //! where the peer drops a line that it cannot read, and with it perhaps a deny, this reader gives an error, so that the caller
 //! can take the whole layer for unreadable.
@@ -29,6 +31,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::config::{ConfigProblem, MAX_CONFIG_BYTES};
+use super::examples::Expected;
 use super::json::{At, JsonProblem, Places, Position, clip, decode};
 use super::nearest::nearest;
 use super::permission::{PatternRule, PermissionMap, SurfaceRules};
@@ -103,11 +106,14 @@ pub enum FrontMatterProblem {
     /// A value where a block has to be.
     #[error("{0:?} must be a block of indented lines")]
     NotABlock(String),
+    /// Something else where a list has to be.
+    #[error("{0:?} must be a block of lines that begin with \"- \", one value each")]
+    NotAList(String),
     /// A block where a value has to be.
     #[error("{0:?} must have a value on its line")]
     NotAValue(String),
     /// YAML beyond what is read.
-    #[error("put this value in quotes; lists, anchors and blocks of text are not read")]
+    #[error("put this value in quotes; lists on one line, anchors and blocks of text are not read")]
     Yaml,
 }
 
@@ -235,10 +241,12 @@ fn permission_block<'t>(front: &[(usize, &'t str)]) -> Found<Option<(usize, Vec<
     Ok(found)
 }
 
-/// One line `key: value`.
+/// One line `key: value`, or `- value`.
 struct Entry<'t> {
     indent: usize,
+    /// Nothing of an item of a list.
     key: &'t str,
+    is_item: bool,
     offset: usize,
     value: Option<(&'t str, usize)>,
 }
@@ -251,6 +259,17 @@ impl<'t> Entry<'t> {
         let content = line.trim_start_matches(' ');
         let indent = line.len() - content.len();
         let offset = line_offset + indent;
+        if let Some(value) = content.strip_prefix("- ") {
+            let at = line_offset + line.len() - value.trim_start().len();
+            let value = value.trim();
+            return Ok(Self {
+                indent,
+                key: "",
+                is_item: true,
+                offset,
+                value: (!value.is_empty()).then_some((value, at)),
+            });
+        }
         let quote = content.chars().next().filter(|c| matches!(c, '"' | '\''));
         let (key, rest) = if let Some(quote) = quote {
             let inside = content.get(1..).unwrap_or_default();
@@ -273,6 +292,7 @@ impl<'t> Entry<'t> {
         Ok(Self {
             indent,
             key,
+            is_item: false,
             offset,
             value: (!value.is_empty()).then_some((value, at)),
         })
@@ -291,6 +311,9 @@ fn branches<'b, 't>(block: &'b [Entry<'t>]) -> Found<Vec<Branch<'b, 't>>> {
     while let Some((entry, below)) = rest.split_first() {
         if entry.indent != indent {
             return wrong(entry.offset, FrontMatterProblem::Indentation);
+        }
+        if entry.is_item {
+            return wrong(entry.offset, FrontMatterProblem::NotAnEntry);
         }
         if !seen.insert(entry.key) {
             return wrong(
@@ -331,7 +354,7 @@ fn permission_map(block: &[Entry<'_>], places: &mut Places<'_>) -> Found<Permiss
                     .map(|(pattern, below)| {
                         Ok(PatternRule {
                             position: Some(places.of(pattern.offset)),
-                            ..pattern_rule(pattern, below)?
+                            ..pattern_rule(surface.key, pattern, below)?
                         })
                     })
                     .collect::<Found<_>>()?,
@@ -342,7 +365,7 @@ fn permission_map(block: &[Entry<'_>], places: &mut Places<'_>) -> Found<Permiss
     Ok(map)
 }
 
-fn pattern_rule(pattern: &Entry<'_>, below: &[Entry<'_>]) -> Found<PatternRule> {
+fn pattern_rule(surface: &str, pattern: &Entry<'_>, below: &[Entry<'_>]) -> Found<PatternRule> {
     if pattern.key.is_empty() {
         return wrong(pattern.offset, ConfigProblem::EmptyKey { what: "pattern" });
     }
@@ -355,8 +378,15 @@ fn pattern_rule(pattern: &Entry<'_>, below: &[Entry<'_>]) -> Found<PatternRule> 
     if let Some((value, offset)) = pattern.value {
         return Ok(rule(verdict(value, pattern.key, offset)?, None));
     }
-    let (mut denies, mut reason) = (None, None);
-    for (member, _) in branches(below)? {
+    let (mut action, mut because) = (None, None);
+    let mut examples = Vec::new();
+    for (member, below) in branches(below)? {
+        if let Some((_, expected)) = Expected::KEYS.iter().find(|(key, _)| *key == member.key) {
+            for (example, offset) in items(member, below)? {
+                examples.push((example, offset, *expected));
+            }
+            continue;
+        }
         let Some((value, offset)) = member.value else {
             return wrong(
                 member.offset,
@@ -364,24 +394,11 @@ fn pattern_rule(pattern: &Entry<'_>, below: &[Entry<'_>]) -> Found<PatternRule> 
             );
         };
         match member.key {
-            "action" => {
-                let found = verdict(value, member.key, offset)?;
-                if found != Verdict::Deny {
-                    return wrong(
-                        offset,
-                        ConfigProblem::UnknownValue {
-                            what: "action".to_owned(),
-                            wanted: r#""deny", which alone has a reason"#,
-                            found: found.name().to_owned(),
-                            nearest: None,
-                        },
-                    );
-                }
-                denies = Some(found);
-            }
+            "action" => action = Some(verdict(value, member.key, offset)?),
             "reason" => {
                 let text = scalar(value, offset)?;
-                reason = Some(read::reason(text, offset).map_err(carried)?);
+                let text = read::reason(text, offset).map_err(carried)?;
+                because = Some((text, member.offset));
             }
             other => {
                 return wrong(
@@ -389,22 +406,55 @@ fn pattern_rule(pattern: &Entry<'_>, below: &[Entry<'_>]) -> Found<PatternRule> 
                     ConfigProblem::UnknownKey {
                         key: clip(other),
                         within: Some(clip(pattern.key)),
-                        nearest: nearest(other, &["action", "reason"]),
+                        nearest: nearest(other, &read::PATTERN_KEYS),
                     },
                 );
             }
         }
     }
-    match denies {
-        Some(verdict) => Ok(rule(verdict, reason)),
-        None => wrong(
+    let Some(action) = action else {
+        return wrong(
             pattern.offset,
             ConfigProblem::MissingKey {
                 key: "action",
                 within: clip(pattern.key),
             },
-        ),
+        );
+    };
+    let rule = rule(action, read::deny_reason(action, because).map_err(carried)?);
+    read::check_examples(surface, &rule, &examples).map_err(carried)?;
+    Ok(rule)
+}
+
+/// The items of a list, each with its place.
+fn items<'t>(list: &Entry<'t>, below: &[Entry<'t>]) -> Found<Vec<(&'t str, usize)>> {
+    if list.value.is_some() {
+        return wrong(list.offset, FrontMatterProblem::NotAList(clip(list.key)));
     }
+    let indent = below.first().map_or(0, |item| item.indent);
+    below
+        .iter()
+        .map(|item| {
+            if !item.is_item {
+                return wrong(item.offset, FrontMatterProblem::NotAList(clip(list.key)));
+            }
+            if item.indent != indent {
+                return wrong(item.offset, FrontMatterProblem::Indentation);
+            }
+            let Some((value, offset)) = item.value else {
+                return wrong(item.offset, FrontMatterProblem::Nothing("-".to_owned()));
+            };
+            match scalar(value, offset)? {
+                "" => wrong(
+                    offset,
+                    ConfigProblem::EmptyValue {
+                        what: list.key.to_owned(),
+                    },
+                ),
+                text => Ok((text, offset)),
+            }
+        })
+        .collect()
 }
 
 fn verdict(value: &str, what: &str, offset: usize) -> Found<Verdict> {
@@ -492,7 +542,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_an_error_with_its_place() {
-        let within = |block: &str| error(&format!("---\npermission:\n{block}\n---\n"));
         for (found, wanted) in [
             (error(""), "a.md:1:1: the file is empty"),
             (
@@ -562,8 +611,8 @@ mod tests {
                 "a.md:4:5: \"action\" is missing in \"x\"",
             ),
             (
-                within("  bash:\n    x:\n      action: allow"),
-                "a.md:5:15: \"action\" must be \"deny\"",
+                within("  bash:\n    x:\n      action: allow\n      reason: no"),
+                "a.md:6:7: only a deny has a reason, and this is allow",
             ),
             (
                 within("  bash:\n    x:\n      action: deny\n      resaon: no"),
@@ -572,6 +621,50 @@ mod tests {
             (
                 within("  bash:\n    x:\n      action:\n        deny: x"),
                 "a.md:5:7: \"action\" must have a value",
+            ),
+        ] {
+            assert!(found.starts_with(wanted), "{found}\nwanted: {wanted}");
+        }
+    }
+
+    fn within(block: &str) -> String {
+        error(&format!("---\npermission:\n{block}\n---\n"))
+    }
+
+    #[test]
+    fn examples_are_lists_of_values_that_are_tried() {
+        assert_eq!(
+            surfaces(
+                "---\npermission:\n  bash:\n    git *:\n      match:\n        - git log -3\n        # more\n        - \"git a: b\"\n      action: allow\n      notMatch:\n        - gitk\n---\n"
+            ),
+            ["bash/git *=allow"]
+        );
+        for (found, wanted) in [
+            (
+                within(
+                    "  bash:\n    git *:\n      action: allow\n      match:\n        - git log\n        - gitk",
+                ),
+                "a.md:8:11: \"gitk\" stands under \"match\", and \"git *\" does not cover it",
+            ),
+            (
+                within(
+                    "  bash:\n    git *:\n      action: deny\n      notMatch:\n        - \"cd a && git log\"",
+                ),
+                "a.md:7:11: \"cd a && git log\" stands under \"notMatch\", and \"git *\" covers it",
+            ),
+            (
+                within("  bash:\n    git *:\n      action: deny\n      match: git"),
+                "a.md:6:7: \"match\" must be a block of lines",
+            ),
+            (
+                within("  bash:\n    git *:\n      action: deny\n      match:\n        git: log"),
+                "a.md:7:9: \"match\" must be a block of lines",
+            ),
+            (
+                within(
+                    "  bash:\n    git *:\n      action: deny\n      match:\n        - git\n          - git",
+                ),
+                "a.md:8:11: this line is indented",
             ),
         ] {
             assert!(found.starts_with(wanted), "{found}\nwanted: {wanted}");
@@ -604,5 +697,7 @@ mod tests {
         "   - a",
         "\u{e4}:",
         "    ?: ask",
+        "      match:",
+        "        - a",
     ];
 }

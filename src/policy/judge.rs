@@ -22,7 +22,9 @@ use super::pattern::Pattern;
 use super::rules::{Origin, Policy, Rule, RuleSet, Verdict};
 use super::session_grant::{GrantId, SessionGrant};
 use super::session_rules::Grants;
+use super::trace::{Explained, Part, SaidFloor, Step, Trace};
 use super::{BASH_SURFACE, family_members, is_path_surface};
+use crate::shell::Floor;
 use crate::wire::{DecisionSource, ForwardedAccessIntent, PromptPayload, SENTINEL_LOSSY_TEXT};
 
 /// What is to be judged.
@@ -106,6 +108,14 @@ impl MatchedRule {
         }
     }
 
+    /// The rule, unless it is a grant.
+    pub fn rule(&self) -> Option<Arc<Rule>> {
+        match &self.matched {
+            Matched::Rule(rule) => Some(Arc::clone(rule)),
+            Matched::Grant(_) => None,
+        }
+    }
+
     /// Where it comes from.
     pub fn origin(&self) -> Origin {
         match &self.matched {
@@ -122,44 +132,84 @@ impl Policy {
         question: &Question<'g>,
         grants: impl Into<Grants<'g>>,
     ) -> Judgement {
+        self.judged(question, grants.into(), Trace::default())
+            .judgement
+    }
+
+    /// The same, with the way to it.
+    pub fn explain<'g>(
+        &'g self,
+        question: &Question<'g>,
+        grants: impl Into<Grants<'g>>,
+    ) -> Explained {
+        self.judged(question, grants.into(), Trace::noting())
+    }
+
+    fn judged<'g>(
+        &'g self,
+        question: &Question<'g>,
+        grants: Grants<'g>,
+        mut trace: Trace,
+    ) -> Explained {
         let Some(intent) = question.intent else {
-            return Finding::unknown("").into_judgement(Vec::new(), Vec::new());
+            trace.note(|| Step::NoFacts);
+            let judgement = Finding::unknown("").into_judgement(Vec::new(), Vec::new());
+            return Explained {
+                judgement,
+                rule: None,
+                steps: trace.into_steps(),
+            };
         };
+        let agent = intent.principal.agent_name.as_str();
+        let rules = self.rules_for(agent);
+        trace.note(|| Step::Agent {
+            name: agent.to_owned(),
+            has_own: self.knows_agent(agent),
+            is_clamped: rules.is_clamped(),
+        });
         let mut bench = Bench {
-            rules: self.rules_for(&intent.principal.agent_name),
-            grants: grants.into(),
+            rules,
+            grants,
             unit: None,
             matched: Vec::new(),
             rests_on: Vec::new(),
+            trace,
         };
         let mut found = bench.ask(intent);
         for (place, unit) in intent.asking_units.iter().flatten().enumerate() {
             bench.unit = Some(place);
+            bench.trace.note(|| {
+                Step::Begin(Part::AskingUnit {
+                    place,
+                    command: unit.command.clone(),
+                })
+            });
             let values = [unit.command.as_str()];
-            found = found.or_stricter(bench.surface(
-                BASH_SURFACE,
-                BASH_SURFACE,
-                &values,
-                unit.floor.as_deref(),
-            ));
+            let said = bench.surface(BASH_SURFACE, BASH_SURFACE, &values, unit.floor.as_deref());
+            bench.trace.note(|| Step::End(said.verdict));
+            found = found.or_stricter(said);
         }
         if question.text == TextFidelity::Replaced {
+            bench.trace.note(|| Step::LossyText);
             found = found.lifted(SENTINEL_LOSSY_TEXT);
         } else if found.verdict == Verdict::Ask
-            && bench
-                .rules
-                .infrastructure()
-                .covers(intent, question.payload)
+            && rules.infrastructure().covers(intent, question.payload)
         {
+            bench.trace.note(|| Step::Infrastructure);
             found = Finding {
                 verdict: Verdict::Allow,
                 pattern: None,
                 by: By::Infrastructure,
+                rule: None,
                 ..found
             };
             bench.rests_on.clear();
         }
-        found.into_judgement(bench.matched, bench.rests_on)
+        Explained {
+            rule: found.rule.map(Arc::clone),
+            judgement: found.into_judgement(bench.matched, bench.rests_on),
+            steps: bench.trace.into_steps(),
+        }
     }
 }
 
@@ -171,6 +221,8 @@ pub(super) struct Finding<'a> {
     pattern: Option<&'a str>,
     by: By,
     reason: Option<&'a str>,
+    /// The rule that says so, or that said so before it was lifted or undone.
+    rule: Option<&'a Arc<Rule>>,
 }
 
 #[derive(Clone, Copy)]
@@ -191,11 +243,12 @@ impl<'a> Finding<'a> {
             pattern: None,
             by: By::Rule(Origin::Builtin),
             reason: None,
+            rule: None,
         }
     }
 
     /// This rule is the last that matches.
-    fn ruled(surface: &'a str, rule: &'a Rule) -> Self {
+    fn ruled(surface: &'a str, rule: &'a Arc<Rule>) -> Self {
         Self {
             verdict: rule.verdict,
             surface,
@@ -203,6 +256,7 @@ impl<'a> Finding<'a> {
             pattern: (rule.origin != Origin::Baseline).then(|| rule.pattern.as_str()),
             by: By::Rule(rule.origin),
             reason: rule.reason.as_deref(),
+            rule: Some(rule),
         }
     }
 
@@ -214,6 +268,7 @@ impl<'a> Finding<'a> {
             pattern: Some(grant.pattern().as_str()),
             by: By::Grant,
             reason: None,
+            rule: None,
         }
     }
 
@@ -278,6 +333,11 @@ impl<'a> Finding<'a> {
     }
 }
 
+fn owned<S: AsRef<str>>(values: &[S]) -> Vec<String> {
+    let values = values.iter();
+    values.map(|value| value.as_ref().to_owned()).collect()
+}
+
 /// Where one ask is judged.
 pub(super) struct Bench<'a> {
     pub(super) rules: &'a RuleSet,
@@ -286,6 +346,7 @@ pub(super) struct Bench<'a> {
     matched: Vec<MatchedRule>,
     /// The grants that have allowed something so far.
     pub(super) rests_on: Vec<GrantId>,
+    pub(super) trace: Trace,
 }
 
 impl<'a> Bench<'a> {
@@ -329,7 +390,26 @@ impl<'a> Bench<'a> {
         values: &[S],
         floor: Option<&'a str>,
     ) -> Finding<'a> {
+        self.trace.note(|| {
+            Step::Begin(Part::Surface {
+                surface: judged.to_owned(),
+                values: owned(values),
+            })
+        });
+        let found = self.values(asked, judged, values, floor);
+        self.trace.note(|| Step::End(found.verdict));
+        found
+    }
+
+    fn values<S: AsRef<str>>(
+        &mut self,
+        asked: &'a str,
+        judged: &'a str,
+        values: &[S],
+        floor: Option<&'a str>,
+    ) -> Finding<'a> {
         let Some((first, others)) = values.split_first() else {
+            self.trace.note(|| Step::NoValue);
             // What is said about everything is said about this too, but only against it.
             let found = self.recorded(asked, judged, &["*"]);
             return if found.verdict == Verdict::Allow {
@@ -363,20 +443,42 @@ impl<'a> Bench<'a> {
             return Finding::granted(asked, grant);
         }
         let found = match floor {
-            Some(floor) => found.lifted(floor),
+            Some(floor) => self.lifted_by(found, floor),
             None => found,
         };
         self.switched(found)
     }
 
+    /// An allow becomes an ask because of what the requester says.
+    pub(super) fn lifted_by(&mut self, found: Finding<'a>, sentinel: &'a str) -> Finding<'a> {
+        self.note_floor(SaidFloor::Requester, sentinel.to_owned(), found.verdict);
+        found.lifted(sentinel)
+    }
+
+    /// An allow becomes an ask because of what was read.
+    pub(super) fn lifted_for(&mut self, found: Finding<'a>, floor: Floor) -> Finding<'a> {
+        self.note_floor(SaidFloor::Reading, floor, found.verdict);
+        found.lifted(floor.sentinel())
+    }
+
+    fn note_floor<F>(&mut self, said: impl FnOnce(F) -> SaidFloor, floor: F, found: Verdict) {
+        self.trace.note(|| Step::Floor {
+            floor: said(floor),
+            lifts: found == Verdict::Allow,
+        });
+    }
+
     /// What the switch makes of it.
-    pub(super) fn switched(&self, found: Finding<'a>) -> Finding<'a> {
+    pub(super) fn switched(&mut self, found: Finding<'a>) -> Finding<'a> {
         match self.rules.yolo() {
-            Switch::On if found.verdict == Verdict::Ask => Finding {
-                verdict: Verdict::Allow,
-                by: By::Yolo,
-                ..found
-            },
+            Switch::On if found.verdict == Verdict::Ask => {
+                self.trace.note(|| Step::Switch);
+                Finding {
+                    verdict: Verdict::Allow,
+                    by: By::Yolo,
+                    ..found
+                }
+            }
             Switch::On | Switch::Off => found,
         }
     }
@@ -389,6 +491,7 @@ impl<'a> Bench<'a> {
         values: &[S],
     ) -> Finding<'a> {
         let rules = self.rules;
+        let before = self.matched.len();
         let mut last = None;
         rules.matching(judged, values, |rule| {
             self.matched.push(MatchedRule {
@@ -397,14 +500,22 @@ impl<'a> Bench<'a> {
             });
             last = Some(rule);
         });
-        if let Some(rule) = last {
-            return Finding::ruled(asked, rule);
-        }
-        let (verdict, origin) = rules.default_verdict();
-        Finding {
-            verdict,
-            by: By::Rule(origin),
-            ..Finding::unknown(asked)
+        let (default, builtin) = rules.default_verdict();
+        let (says, origin) = last.map_or((default, builtin), |rule| (rule.verdict, rule.origin));
+        let matched = self.matched.get(before..).unwrap_or_default();
+        self.trace.note(|| Step::Rules {
+            values: owned(values),
+            matched: matched.iter().filter_map(MatchedRule::rule).collect(),
+            says,
+            origin,
+        });
+        match last {
+            Some(rule) => Finding::ruled(asked, rule),
+            None => Finding {
+                verdict: default,
+                by: By::Rule(builtin),
+                ..Finding::unknown(asked)
+            },
         }
     }
 
@@ -423,6 +534,11 @@ impl<'a> Bench<'a> {
         let Some(rule) = last.filter(|rule| !rule.pattern.matches(command)) else {
             return found;
         };
+        self.trace.note(|| Step::Spelling {
+            text: spelling.to_owned(),
+            rule: Arc::clone(rule),
+            counts: rule.verdict > found.verdict,
+        });
         if rule.verdict > found.verdict {
             self.matched.push(MatchedRule {
                 unit: self.unit,
@@ -440,7 +556,13 @@ impl<'a> Bench<'a> {
         value: &str,
         found: Finding<'a>,
     ) -> Finding<'a> {
+        self.trace.note(|| {
+            Step::Begin(Part::Against {
+                value: value.to_owned(),
+            })
+        });
         let other = self.recorded(asked, judged, &[value]);
+        self.trace.note(|| Step::End(other.verdict));
         if other.verdict == Verdict::Deny {
             found.or_stricter(other)
         } else {
@@ -469,6 +591,9 @@ impl<'a> Bench<'a> {
                     best = Some(grant);
                 }
             }
+        }
+        if let Some(grant) = best {
+            self.trace.note(|| Step::Grant(Arc::clone(grant)));
         }
         if let Some(grant) = best
             && !self.rests_on.contains(&grant.id())
@@ -876,6 +1001,40 @@ mod tests {
                     .cloned()
                     .collect();
                 prop_assert_eq!(found, wanted);
+            }
+        }
+
+        #[test]
+        fn an_explanation_is_of_the_same_judgement(
+            map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(), replaced in any::<bool>(),
+        ) {
+            let policy = policy(&map, &scout, yolo);
+            let text = if replaced { TextFidelity::Replaced } else { TextFidelity::Exact };
+            let question = Question { intent: Some(&intent), text, payload: None };
+            let explained = policy.explain(&question, &grants);
+            prop_assert_eq!(&explained.judgement, &policy.judge(&question, &grants));
+            // What is opened is closed, and the strictest of what is said is the verdict, but for what comes at the very end.
+            let mut open = 0_usize;
+            let mut said = Verdict::Allow;
+            for step in &explained.steps {
+                if matches!(step, Step::Begin(_)) {
+                    open += 1;
+                }
+                if let Step::End(verdict) = step {
+                    open -= 1;
+                    if open == 0 {
+                        said = said.max(*verdict);
+                    }
+                }
+            }
+            prop_assert_eq!(open, 0);
+            if !replaced && !explained.steps.iter().any(|step| matches!(step, Step::Begin(Part::Against { .. }))) {
+                prop_assert_eq!(said, explained.judgement.verdict);
+            }
+            if let DecisionSource::Rule { pattern: Some(pattern), .. } = &explained.judgement.decided_by
+                && explained.judgement.asked_because.as_ref().is_none_or(|because| !because.starts_with('<'))
+            {
+                prop_assert_eq!(explained.rule.as_ref().map(|rule| rule.pattern.as_str()), Some(pattern.as_str()));
             }
         }
 

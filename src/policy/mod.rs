@@ -18,11 +18,15 @@
 mod command;
 mod config;
 mod dialog_keys;
+mod envelope;
+mod examples;
 mod front_matter;
 mod index;
 mod infrastructure;
 mod json;
 mod judge;
+mod keys;
+mod layers;
 mod merge;
 mod nearest;
 mod pattern;
@@ -31,6 +35,7 @@ mod read;
 mod rules;
 mod session_grant;
 mod session_rules;
+mod trace;
 
 pub use crate::wire::Lifetime;
 pub use config::{
@@ -38,9 +43,12 @@ pub use config::{
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 pub use dialog_keys::DialogKeys;
+pub use envelope::{Bounds, Cap, Enveloped, RulesInForce};
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
+pub use keys::{Counts, KEYS, Key, ProjectMay};
+pub use layers::{AgentSource, Layered, Source, Sources, Stated, Withheld};
 pub use pattern::Pattern;
 pub use permission::{
     MAX_REASON_CHARS, MapPlaces, PatternRule, PermissionMap, RulePlace, SurfaceRules,
@@ -50,6 +58,7 @@ pub use rules::{
 };
 pub use session_grant::{GrantForm, GrantId, GrantScope, GrantTerms, SessionGrant, chain_of};
 pub use session_rules::{GrantPlan, Grants, SessionRules, Used};
+pub use trace::{Explained, Part, SaidFloor, Step};
 
 /// Surface of command lines.
 pub const BASH_SURFACE: &str = "bash";

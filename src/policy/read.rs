@@ -17,6 +17,7 @@ use super::config::{
     MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 use super::dialog_keys::{self, DialogKeys};
+use super::examples::{Expected, Trial};
 use super::infrastructure;
 use super::json::{At, JsonProblem, Member, Node, Places, Position, Value, clip, decode, parse};
 use super::nearest::nearest;
@@ -37,6 +38,20 @@ const LEAST_LOG_BYTES: u64 = 4096;
 impl Config {
     /// Reads the configuration `bytes` of the file that the caller calls `label`.
     pub fn read(bytes: &[u8], label: &str) -> Result<Self, ConfigError> {
+        let (config, errors) = Self::take_apart(bytes, label)?;
+        errors.into_iter().next().map_or(Ok(config), Err)
+    }
+
+    /// Everything that is wrong with a configuration, in the order of the file. After a fault in the JSON itself nothing more can
+    /// be told; after one in a value, what stands beside it is looked at all the same.
+    pub fn check(bytes: &[u8], label: &str) -> Vec<ConfigError> {
+        match Self::take_apart(bytes, label) {
+            Ok((_, errors)) => errors,
+            Err(error) => vec![error],
+        }
+    }
+
+    fn take_apart(bytes: &[u8], label: &str) -> Result<(Self, Vec<ConfigError>), ConfigError> {
         let failed = |position, problem| ConfigError {
             label: label.to_owned(),
             position,
@@ -55,12 +70,14 @@ impl Config {
             places: Places::new(text),
             label,
             notices: Vec::new(),
+            faults: Vec::new(),
             parsed: 0,
             idle: 0,
         };
         let mut config = reader.config(&node).map_err(at)?;
         config.notices = reader.notices;
-        Ok(config)
+        reader.faults.sort_by_key(|fault| fault.offset);
+        Ok((config, reader.faults.into_iter().map(at).collect()))
     }
 }
 
@@ -204,6 +221,7 @@ struct Reader<'a> {
     places: Places<'a>,
     label: &'a str,
     notices: Vec<Notice>,
+    faults: Vec<At<ConfigProblem>>,
     /// How many patterns were parsed.
     parsed: usize,
     /// How many of them can allow nothing.
@@ -211,11 +229,17 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// What was read, or nothing and one fault more. The file is not used then, but its other faults are found as well.
+    fn noting<T>(&mut self, read: Read<T>) -> Option<T> {
+        read.map_err(|fault| self.faults.push(fault)).ok()
+    }
+
     fn notice(&mut self, offset: usize, text: String) {
         self.notices.push(Notice {
             label: self.label.to_owned(),
             position: self.places.of(offset),
             text,
+            without_program: None,
         });
     }
 
@@ -232,7 +256,13 @@ impl Reader<'_> {
         };
         let mut config = Config::default();
         for member in members {
-            self.member(&mut config, member)?;
+            let place = self.places.of(member.offset);
+            let read = self.member(&mut config, member);
+            if self.noting(read).is_some()
+                && let Some(key) = CONFIG_KEYS.iter().find(|key| **key == member.key)
+            {
+                config.stated.insert(key, place);
+            }
         }
         self.check_chain(members, "authorizerChain", &config.authorizers);
         self.check_chain(members, "annotatorChain", &config.annotators);
@@ -341,6 +371,9 @@ impl Reader<'_> {
                         clip(name)
                     ),
                 );
+                if let Some(notice) = self.notices.last_mut() {
+                    notice.without_program = Some((key, name.clone()));
+                }
             }
         }
     }
@@ -371,9 +404,13 @@ impl Reader<'_> {
         let mut map = PermissionMap::default();
         map.places.file = Some(self.label.into());
         for member in object(node, what)? {
-            surface_key(&member.key, member.offset)?;
-            map.places.surfaces.push(self.places.of(member.offset));
-            let rules = self.surface_rules(member)?;
+            let key = surface_key(&member.key, member.offset);
+            let place = self.places.of(member.offset);
+            let rules = key.and_then(|()| self.surface_rules(member));
+            let Some(rules) = self.noting(rules) else {
+                continue;
+            };
+            map.places.surfaces.push(place);
             map.surfaces.push((member.key.clone(), rules));
         }
         if self.idle > MAX_NAMED_PATTERNS {
@@ -422,9 +459,13 @@ impl Reader<'_> {
             if member.key.is_empty() {
                 return wrong(member.offset, ConfigProblem::EmptyKey { what: "pattern" });
             }
+            let rule = pattern_rule(surface, &member.key, &member.node);
+            let Some(rule) = self.noting(rule) else {
+                continue;
+            };
             let rule = PatternRule {
                 position: Some(self.places.of(member.offset)),
-                ..pattern_rule(&member.key, &member.node)?
+                ..rule
             };
             if surface == BASH_SURFACE
                 && rule.verdict == Verdict::Allow
@@ -518,7 +559,10 @@ pub(super) fn reason(text: &str, offset: usize) -> Read<String> {
     Ok(text.to_owned())
 }
 
-fn pattern_rule(pattern: &str, node: &Node) -> Read<PatternRule> {
+/// The keys of a pattern's object.
+pub(super) const PATTERN_KEYS: [&str; 4] = ["action", "reason", "match", "notMatch"];
+
+fn pattern_rule(surface: &str, pattern: &str, node: &Node) -> Read<PatternRule> {
     let rule = |verdict, reason| PatternRule {
         pattern: pattern.to_owned(),
         verdict,
@@ -531,37 +575,74 @@ fn pattern_rule(pattern: &str, node: &Node) -> Read<PatternRule> {
         }
         Value::Object(members) => members,
         Value::Null | Value::True | Value::False | Value::Number(_) | Value::Array(_) => {
-            return wrong_type(node, pattern, "a verdict or a deny with a reason");
+            return wrong_type(node, pattern, "a verdict, or an object with an \"action\"");
         }
     };
-    let (mut denies, mut because) = (None, None);
+    let (mut action, mut because) = (None, None);
+    let mut examples: Vec<(&str, usize, Expected)> = Vec::new();
     for member in members {
-        match member.key.as_str() {
-            "action" => {
-                denies = Some(one_of(
-                    &member.node,
-                    "action",
-                    r#""deny", which alone has a reason"#,
-                    &[("deny", Verdict::Deny)],
-                )?);
+        let (key, node) = (member.key.as_str(), &member.node);
+        if let Some((key, expected)) = Expected::KEYS.iter().find(|(name, _)| *name == key) {
+            for item in array(node, key)? {
+                let example = text(item, key)?;
+                if example.is_empty() {
+                    let what = (*key).to_owned();
+                    return wrong(item.offset, ConfigProblem::EmptyValue { what });
+                }
+                examples.push((example, item.offset, *expected));
             }
-            "reason" => {
-                let text = text(&member.node, "reason")?;
-                because = Some(reason(text, member.node.offset)?);
-            }
-            _ => return unknown_key(member, Some(pattern), &["action", "reason"]),
+            continue;
+        }
+        match key {
+            "action" => action = Some(verdict(text(node, key)?, key, node.offset)?),
+            "reason" => because = Some((reason(text(node, key)?, node.offset)?, member.offset)),
+            _ => return unknown_key(member, Some(pattern), &PATTERN_KEYS),
         }
     }
-    match denies {
-        Some(verdict) => Ok(rule(verdict, because)),
-        None => wrong(
+    let Some(action) = action else {
+        return wrong(
             node.offset,
             ConfigProblem::MissingKey {
                 key: "action",
                 within: clip(pattern),
             },
-        ),
+        );
+    };
+    let rule = rule(action, deny_reason(action, because)?);
+    check_examples(surface, &rule, &examples)?;
+    Ok(rule)
+}
+
+/// The reason, which only a deny may have. It comes with the place of its key.
+pub(super) fn deny_reason(
+    action: Verdict,
+    because: Option<(String, usize)>,
+) -> Read<Option<String>> {
+    match because {
+        Some((_, offset)) if action != Verdict::Deny => {
+            wrong(offset, ConfigProblem::ReasonWithoutDeny { verdict: action })
+        }
+        because => Ok(because.map(|(reason, _)| reason)),
     }
+}
+
+/// Tries the examples of a rule.
+pub(super) fn check_examples(
+    surface: &str,
+    rule: &PatternRule,
+    examples: &[(&str, usize, Expected)],
+) -> Read<()> {
+    if examples.is_empty() {
+        return Ok(());
+    }
+    let trial = Trial::new(surface, rule);
+    for (example, offset, expected) in examples {
+        trial.check(example, *expected).map_err(|problem| At {
+            offset: *offset,
+            problem,
+        })?;
+    }
+    Ok(())
 }
 
 fn named<'n>(node: &'n Node, what: &str, name_of: &'static str) -> Read<&'n [Member]> {

@@ -13,6 +13,7 @@ pub mod broadcast;
 pub mod denial;
 pub mod dialog;
 pub mod evidence;
+pub mod explain;
 pub mod fit;
 pub mod highlight;
 pub mod json;

@@ -222,7 +222,7 @@ fn floor_of(unit: &Unit<'_>) -> Option<Floor> {
 }
 
 /// A floor in a few words.
-fn explained(floor: Floor) -> &'static str {
+pub(super) fn explained(floor: Floor) -> &'static str {
     match floor {
         Floor::Wrapper | Floor::Shell => "runs what stands in it",
         Floor::Redirection => "writes a file or opens a connection",

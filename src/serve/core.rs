@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use super::Broadcasts;
 use super::event::{
-    Annotate, Answer, Care, Delivery, Effect, Event, FileClock, InLine, ParentLife, Relay, Shown,
-    UNRECORDED,
+    Annotate, Answer, Authorize, Care, Delivery, Effect, Event, FileClock, InLine, ParentLife,
+    Relay, Shown, UNRECORDED,
 };
+use super::grants::GrantKeeper;
 use super::renewal::{Renewal, Trouble};
 use super::state::State;
 use super::wake::{Closed, Woken};
@@ -66,6 +67,10 @@ pub(super) enum Errand {
     Annotate(Box<Annotate>),
     /// Stop them.
     CancelAnnotating(RequestId),
+    /// Ask a link of the chain about an ask.
+    Authorize(Box<Authorize>),
+    /// Stop it.
+    CancelAuthorizing(RequestId),
     /// Watch the directory anew.
     Rearm,
 }
@@ -102,6 +107,8 @@ pub(super) struct Core {
     /// Its public half, as text.
     pub(super) public_key: String,
     pub(super) require_audit: bool,
+    /// The files of the grants.
+    pub(super) grants: GrantKeeper,
     /// Requests for which a response lay there when this process came.
     pub(super) answered_before: HashSet<RequestId>,
     /// What does not work at the moment, so that it is said once and not with every try.
@@ -400,6 +407,7 @@ impl Core {
             self.trouble("heartbeat directory", kept);
         }
         self.look_for_a_foreign_heartbeat();
+        self.look_at_grants(now);
         let record = Heartbeat {
             session_id: self.session.as_str().to_owned(),
             pid: process::own_pid(),
@@ -417,6 +425,7 @@ impl Core {
                     .config_trouble()
                     .map(Trouble::text)
                     .map(str::to_owned),
+                authorizers: self.state.link_health(),
             }),
         };
         let Ok(bytes) = record.to_json() else { return };
@@ -524,6 +533,19 @@ impl Core {
             Effect::CancelRelay(id) => self.errands.push(Errand::CancelRelay(id)),
             Effect::Annotate(annotate) => self.errands.push(Errand::Annotate(annotate)),
             Effect::CancelAnnotating(id) => self.errands.push(Errand::CancelAnnotating(id)),
+            Effect::KeepGrants(id, grants) => self.keep_grants(&id, grants),
+            Effect::CountGrant(grant) => self.count_grant(&grant),
+            Effect::DropGrant(id) => {
+                let dropped = self.grants.remove(id);
+                self.trouble("grant file", dropped);
+            }
+            Effect::Authorize(authorize) => self.errands.push(Errand::Authorize(authorize)),
+            Effect::CancelAuthorizing(id) => self.errands.push(Errand::CancelAuthorizing(id)),
+            Effect::Thinking(id, link) => {
+                if let Some(prompter) = &mut self.prompter {
+                    prompter.thinking(&id, link.as_deref());
+                }
+            }
             Effect::Finished => self.finished = true,
         }
     }
@@ -613,6 +635,11 @@ impl Core {
                 Ok(Unchanged::Gone) => return Delivery::Withdrawn,
             }
         }
+        // Until the answer is out nobody takes back what it rests on.
+        let _hold = match self.rely_on(&answer.rests_on) {
+            Ok(hold) => hold,
+            Err(delivery) => return delivery,
+        };
         #[cfg(debug_assertions)]
         crate::spool::fault::at("decided");
         let counts = self.record_decision(&answer);
@@ -738,7 +765,8 @@ impl Core {
                 let unwritten = self.unwritten();
                 let written = self
                     .log
-                    .append_durably(clock::wall_ms(), &answer.entries, unwritten);
+                    .append_durably(clock::wall_ms(), &answer.entries, unwritten)
+                    .map(|lines| self.grants.note_lines(answer, &lines));
                 self.note_log(written)
             }
         };

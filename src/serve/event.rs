@@ -1,19 +1,22 @@
 //! Everything that can happen to a serving session, and everything that it can do: the two alphabets of the pure step.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::chain::Link;
 use super::listing::Listing;
 use super::renewal::Renewal;
 use crate::audit::Entry;
 use crate::clock::Moment;
+use crate::policy::{GrantId, SessionGrant};
 use crate::presentation::broadcast::Broadcast;
 use crate::presentation::select::{Choice, Plain};
 use crate::program::Outcome as ProgramOutcome;
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, Hop, PromptPayload,
-    RequestId, UserSurface,
+    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, Hop, LinkVerdict,
+    PromptPayload, RequestId, UserSurface,
 };
 
 /// An input.
@@ -88,12 +91,18 @@ pub enum Event {
     Relayed(RequestId, Digest, RelayOutcome),
     /// What the annotators made of an ask of these bytes, in their order.
     Annotated(RequestId, Digest, Vec<AnnotatorOutcome>),
+    /// A link of the chain has answered, or failed.
+    Authorized(Authorized),
     /// The parent session is, or is not, demonstrably being served.
     Parent(ParentLife),
     /// What became of an answer.
     Answered(RequestId, Delivery),
     /// The configuration was read again.
     Renewed(Box<Renewal>),
+    /// These grants have their files.
+    GrantsKept(Vec<SessionGrant>),
+    /// These grants have none any more, and why.
+    GrantsLost(Vec<(GrantId, String)>),
     /// A candidate could not be moved aside.
     Stuck(Candidate),
     /// Time has passed.
@@ -118,6 +127,21 @@ pub struct AnnotatorOutcome {
     pub name: String,
     /// Its text.
     pub outcome: ProgramOutcome<String>,
+}
+
+/// How asking a link of the chain ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorized {
+    /// Id of the ask.
+    pub id: RequestId,
+    /// Digest of the bytes that it was asked about.
+    pub digest: Digest,
+    /// Name of the link.
+    pub link: String,
+    /// What it said.
+    pub outcome: ProgramOutcome<LinkVerdict>,
+    /// How long it took.
+    pub latency: Duration,
 }
 
 /// Whether the parent can be asked.
@@ -157,6 +181,10 @@ pub enum Delivery {
     RequesterGone,
     /// This session had answered it already, before a restart.
     AlreadyAnswered,
+    /// It rests on a grant that is not in force any more: those whose files are lost are named. It was neither recorded nor published.
+    GrantsGone(Vec<(GrantId, String)>),
+    /// It rests on a grant, and it cannot be told whether that is in force. It was neither recorded nor published.
+    GrantsUnsure,
     /// It could not be written; it is tried again.
     Failed(String),
 }
@@ -219,6 +247,18 @@ pub enum Effect {
     Annotate(Box<Annotate>),
     /// Nobody will read what they write about it.
     CancelAnnotating(RequestId),
+    /// Write the files of grants that are to come into force.
+    KeepGrants(RequestId, Vec<SessionGrant>),
+    /// An answer rested on this grant: write its file anew.
+    CountGrant(Arc<SessionGrant>),
+    /// This grant has ended: remove its file.
+    DropGrant(GrantId),
+    /// Ask a link of the chain about an ask.
+    Authorize(Box<Authorize>),
+    /// Nobody heeds what it says about it.
+    CancelAuthorizing(RequestId),
+    /// This link thinks about the ask that is on screen now, or none does any more.
+    Thinking(RequestId, Option<String>),
     /// Everything is settled: the session can end.
     Finished,
 }
@@ -240,6 +280,8 @@ pub struct Answer {
     pub told: Option<Broadcast>,
     /// Whether the requester must be seen to live before the answer counts.
     pub care: Care,
+    /// The grants that must be in force when it is published.
+    pub rests_on: Vec<GrantId>,
 }
 
 /// How carefully an answer is delivered.
@@ -262,6 +304,8 @@ pub struct Shown {
     pub asked_because: Option<String>,
     /// What the annotators of this session say about it.
     pub annotations: Vec<Annotation>,
+    /// The link of the chain that has not answered yet, and may decide before the person does.
+    pub with_chain: Option<String>,
     /// The others that wait.
     pub in_line: InLine,
     /// How long the requester will still wait, where it said so.
@@ -334,6 +378,17 @@ pub struct Annotate {
     pub digest: Digest,
     /// What the annotators get of it.
     pub facts: AskFacts,
+}
+
+/// An ask to put to a link of the chain.
+#[derive(Debug, Clone)]
+pub struct Authorize {
+    /// Digest of its bytes.
+    pub digest: Digest,
+    /// Who is asked.
+    pub link: Arc<Link>,
+    /// What the link gets of it.
+    pub facts: Arc<AskFacts>,
 }
 
 /// An ask to pass on.

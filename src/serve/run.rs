@@ -12,8 +12,10 @@ use zeroize::Zeroizing;
 
 use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
+use super::chain::{AuthorizerChain, Authorizing};
 use super::core::{Core, Errand, Notices, Rest, warning};
 use super::event::{Event, FileClock, InLine, Relay, RelayOutcome};
+use super::grants::GrantKeeper;
 use super::renewal::{Renewal, Trouble};
 use super::state::{Person, Setup, State};
 use super::wake::{Woken, Worth};
@@ -85,6 +87,8 @@ pub struct Settings {
     pub parent: Option<Parent>,
     /// Who adds a text to what a person is asked.
     pub annotators: AnnotatorChain,
+    /// Who is asked before the person.
+    pub authorizers: AuthorizerChain,
     /// Recorded policy, until a renewal brings another.
     pub policy: Arc<Policy>,
     /// Where configurations come from that were read again. One that is closed brings none.
@@ -101,6 +105,8 @@ pub struct Settings {
     pub limits: policy::Limits,
     /// Whether a decision counts only once it is in the review log.
     pub require_audit: bool,
+    /// Whether what a person grants outlives this server.
+    pub persist_grants: bool,
     /// Where it is told what does not work, where no person is asked who could be told.
     pub notices: Option<Notices>,
     /// Where it is told what is asked and how it ended; whoever listens subscribes before the session starts.
@@ -169,6 +175,7 @@ pub struct Server {
     relays: JoinSet<(RequestId, Digest, RelayOutcome)>,
     relay_handles: HashMap<RequestId, AbortHandle>,
     annotating: Annotating,
+    authorizing: Authorizing,
 }
 
 impl std::fmt::Debug for Server {
@@ -233,8 +240,10 @@ impl Server {
                 Mode::Dialog | Mode::Select | Mode::Headless => None,
             },
             annotates: !settings.annotators.is_empty(),
+            chain: settings.authorizers,
         };
         let grants = SessionRules::new(settings.home.as_deref());
+        let keeper = GrantKeeper::new(spool, &session, settings.persist_grants);
         let woken = Arc::<Woken>::default();
         let probe = |parent: &Parent| {
             let probe = LivenessProbe::new(spool.clone(), parent.session.clone());
@@ -267,12 +276,14 @@ impl Server {
             public_key: seal_key.public().to_string(),
             seal_key,
             require_audit: settings.require_audit,
+            grants: keeper,
             answered_before: HashSet::new(),
             troubles: HashMap::new(),
             successor: None,
             finished: false,
         };
         core.state.start_with_trouble(settings.trouble);
+        let missing = core.state.chain().unregistered().to_vec();
         let mut server = Self {
             core: Arc::new(Mutex::new(core)),
             woken,
@@ -284,9 +295,11 @@ impl Server {
             relays: JoinSet::new(),
             relay_handles: HashMap::new(),
             annotating: Annotating::new(settings.annotators),
+            authorizing: Authorizing::default(),
         };
         server.start_watch(watch);
         server.say_who_is_not_there();
+        server.say_missing(audit::Event::AuthorizerUnregistered, &missing);
         server.first_look()?;
         Ok(server)
     }
@@ -300,6 +313,7 @@ impl Server {
             mtime_ns: file_now.mtime_ns,
         });
         core.look_at_parent(now);
+        core.look_for_grants(now);
         core.answered_before = core.inbox.responses()?.into_iter().collect();
         core.scan(now, Effort::Full);
         core.recall();
@@ -315,11 +329,16 @@ impl Server {
 
     /// Annotators that are named and not there: nothing is decided otherwise without them, but somebody counts on them.
     fn say_who_is_not_there(&self) {
-        let entries: Vec<Entry> = self
-            .annotating
-            .unregistered()
+        self.say_missing(
+            audit::Event::AnnotatorUnregistered,
+            self.annotating.unregistered(),
+        );
+    }
+
+    fn say_missing(&self, event: audit::Event, names: &[String]) {
+        let entries: Vec<Entry> = names
             .iter()
-            .map(|name| Entry::new(audit::Event::AnnotatorUnregistered).with("name", name.as_str()))
+            .map(|name| Entry::new(event).with("name", name.as_str()))
             .collect();
         self.core().record(&entries);
     }
@@ -396,6 +415,9 @@ impl Server {
                 }
                 Some(annotated) = self.annotating.next() => {
                     self.core().dispatch(clock::now(), annotated);
+                }
+                Some(authorized) = self.authorizing.next() => {
+                    self.core().dispatch(clock::now(), authorized);
                 }
                 () = woken.notify.notified() => self.wake(),
                 () = tokio::time::sleep_until(clock::instant(due).into()) => self.on_time(&mut times),
@@ -489,6 +511,8 @@ impl Server {
                 }
                 Errand::Annotate(annotate) => self.annotating.start(*annotate),
                 Errand::CancelAnnotating(id) => self.annotating.cancel(&id),
+                Errand::Authorize(authorize) => self.authorizing.start(*authorize),
+                Errand::CancelAuthorizing(id) => self.authorizing.cancel(&id),
                 Errand::Rearm => self.rearm(),
             }
         }
@@ -537,6 +561,7 @@ impl Server {
     fn take_leave(mut self) -> Result<(), ServeError> {
         self.relays.abort_all();
         self.annotating.cancel_all();
+        self.authorizing.cancel_all();
         if let Some((watch, id)) = self.watch.take() {
             watch.forget(&id);
         }
@@ -544,6 +569,7 @@ impl Server {
         let stopped =
             Entry::new(audit::Event::ServingStopped).with("sessionId", core.session.as_str());
         core.record(&[stopped]);
+        core.leave_grants();
         // One that fails must not keep the other from being tried.
         let withdrawn = core.heartbeat.withdraw();
         // What keeps the inbox of a session that was left to another process is that one's now.

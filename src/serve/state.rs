@@ -3,6 +3,7 @@
 //! ```text
 //! Listed ─▶ Read ─▶ judge ─┬─ allow, deny ──────────▶ Answer ─▶ Answered ─▶ forgotten
 //!                          └─ ask ─┬─ Relay ─▶ Relayed ─▶ Answer
+//!                                  ├─ Authorize ─▶ Authorized ─▶ read and judged again ─▶ Answer
 //!                                  └─ queue ─▶ read and judged again ─▶ Show ─▶ Chosen ─▶ Answer
 //!                                      └─ Annotate ─▶ Annotated ─────────────┘
 //! ```
@@ -14,7 +15,9 @@
 mod again;
 mod annotations;
 mod batch;
+mod chain;
 mod given;
+pub(super) mod grants;
 mod inbox;
 mod intake;
 mod leave;
@@ -29,17 +32,19 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::annotations::Annotations;
+pub use self::chain::{CHAIN_GRACE, LinkTally};
+use super::chain::AuthorizerChain;
 use super::event::{Care, Effect, Event, FileClock, InLine, ParentLife};
 use super::queue::Queue;
 use super::renewal::Trouble;
 use crate::audit::{self, Ending, Entry, Recalled};
 use crate::clock::Moment;
-use crate::policy::{self, Policy, SessionRules};
+use crate::policy::{self, GrantId, Policy, SessionGrant, SessionRules};
 use crate::presentation::review_line;
 use crate::spool::{Candidate, FileStamp};
 use crate::wire::{
-    ApprovalGrant, Decision, DecisionSource, Digest, ForwardedPermissionRequest, GrantWidth,
-    PromptPayload, RequestId, SessionId,
+    Decision, DecisionSource, Digest, ForwardedPermissionRequest, PromptPayload, RequestId,
+    SessionId,
 };
 
 /// First wait after a failed write; it doubles up to [`RETRY_MOST`].
@@ -80,18 +85,23 @@ pub struct Setup {
     pub inbox: Option<policy::Inbox>,
     /// Whether there are annotators.
     pub annotates: bool,
+    /// Who is asked before the person.
+    pub chain: AuthorizerChain,
 }
 
 /// A serving session.
 #[derive(Debug)]
 pub struct State {
     setup: Setup,
+    /// When the event came that is being looked at.
+    now: Moment,
     person: Person,
     parent_life: ParentLife,
     policy: Arc<Policy>,
     /// What is wrong with the files of the configuration, while something is.
     config_trouble: Option<Trouble>,
     grants: SessionRules,
+    grant_ends: grants::GrantEnds,
     asks: HashMap<RequestId, Pending>,
     queue: Queue,
     groups: batch::Groups,
@@ -101,6 +111,11 @@ pub struct State {
     annotating: usize,
     /// Asks in line that are still to be annotated, in order of arrival; some of them may have gone.
     unannotated: VecDeque<RequestId>,
+    /// How many asks have a place before the chain.
+    chains: usize,
+    /// Asks that wait for one.
+    chain_line: Queue,
+    tallies: Vec<LinkTally>,
     /// Files whose reading was asked for and is still to come: a listing in between asks for none of them again.
     reading: HashSet<Candidate>,
     /// Files that are looked at again, and since when.
@@ -130,12 +145,16 @@ struct Pending {
     /// When its requester gives up, by its own word.
     gives_up_at: Option<Moment>,
     stage: Stage,
-    /// Whether it is recorded that it waits.
-    noted: bool,
+    noted: Noted,
+    /// Whether it is judged without grants, because it could not be told whether they are in force.
+    distrusts_grants: bool,
     whose: Whose,
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
+    chain: chain::Chain,
+    /// Until when the chain has it alone.
+    alone_until: Option<Moment>,
     /// What has changed since it was judged last, where it is about to be judged again.
     again: Option<again::Again>,
     /// The pattern or sentinel of this session that made it an ask.
@@ -146,6 +165,26 @@ struct Pending {
     fate: Option<inbox::Fate>,
     /// The others that it was answered with, where it was one of several.
     batch: Option<Arc<batch::Batch>>,
+}
+
+/// What is recorded of an ask that is not settled, each once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Noted {
+    /// Nothing.
+    Nothing,
+    /// That no rule decides it.
+    Prompted,
+    /// That it waits.
+    Waiting,
+}
+
+impl Noted {
+    /// Whether this is still to be recorded; from now on it is.
+    fn advance(&mut self, to: Self) -> bool {
+        let is_new = *self < to;
+        *self = to.max(*self);
+        is_new
+    }
 }
 
 /// Whose an ask is that policy leaves open.
@@ -159,6 +198,8 @@ enum Whose {
 
 #[derive(Debug)]
 enum Stage {
+    /// With the chain, and with nobody else yet.
+    WithChain,
     /// In line for the person.
     Queued,
     /// Its turn has come; it is read again.
@@ -184,10 +225,13 @@ impl Pending {
             expires_at,
             gives_up_at: None,
             stage: Stage::Queued,
-            noted: false,
+            noted: Noted::Nothing,
+            distrusts_grants: false,
             whose: Whose::Anybodys,
             annotations: Annotations::Unasked,
             unannotated: false,
+            chain: chain::Chain::Unasked,
+            alone_until: None,
             again: None,
             asked_because: None,
             member: None,
@@ -216,7 +260,7 @@ impl Stage {
     fn waits_for_person(&self) -> bool {
         match self {
             Self::Queued | Self::Rereading | Self::AwaitingAnnotations | Self::Shown(_) => true,
-            Self::Relayed(_) | Self::Deciding(_) => false,
+            Self::WithChain | Self::Relayed(_) | Self::Deciding(_) => false,
         }
     }
 }
@@ -238,9 +282,10 @@ enum Look {
 #[derive(Debug)]
 struct Undelivered {
     decision: Decision,
-    /// What is granted to the whole session once the decision has reached its requester.
-    granted: Vec<ApprovalGrant>,
-    granted_width: GrantWidth,
+    /// What is granted once the decision has reached its requester.
+    granted: Vec<SessionGrant>,
+    /// The grants that must be in force when it is published.
+    rests_on: Vec<GrantId>,
     care: Care,
     /// Whether it is recorded: then it is only to be delivered.
     recorded: bool,
@@ -256,17 +301,22 @@ impl State {
         Self {
             person: setup.person,
             inbox: setup.inbox.map(inbox::Inbox::new),
+            now: Moment::default(),
+            tallies: LinkTally::none_of(&setup.chain),
             setup,
             parent_life: ParentLife::NotServing,
             policy,
             config_trouble: None,
             grants,
+            grant_ends: grants::GrantEnds::default(),
             asks: HashMap::new(),
             queue: Queue::default(),
             groups: batch::Groups::default(),
             on_screen: None,
             annotating: 0,
             unannotated: VecDeque::new(),
+            chains: 0,
+            chain_line: Queue::default(),
             reading: HashSet::new(),
             growing: HashMap::new(),
             given_up: HashSet::new(),
@@ -333,6 +383,11 @@ impl State {
         self.asks.get(id).is_some_and(|ask| ask.held)
     }
 
+    /// Who is asked before the person.
+    pub fn chain(&self) -> &AuthorizerChain {
+        &self.setup.chain
+    }
+
     /// The grants of this session.
     pub fn grants(&self) -> &SessionRules {
         &self.grants
@@ -352,7 +407,8 @@ impl State {
     pub fn next_due(&self, now: Moment) -> Option<Duration> {
         let retries = self.asks.values().filter_map(|ask| match &ask.stage {
             Stage::Deciding(undelivered) => undelivered.retry_at,
-            Stage::Queued
+            Stage::WithChain
+            | Stage::Queued
             | Stage::Rereading
             | Stage::AwaitingAnnotations
             | Stage::Shown(_)
@@ -363,7 +419,9 @@ impl State {
         let life = (!self.asks.is_empty()).then_some(self.life_every);
         let expiry = self.next_expiry().map(|at| at.since(now));
         let rest = self.queue.next_due().map(|at| at.since(now));
-        let due = [retry, look, life, expiry, rest];
+        let grants = self.grant_ends.next().map(|at| at.since(now));
+        let grace = self.next_grace().map(|at| at.since(now));
+        let due = [retry, look, life, expiry, rest, grants, grace];
         due.into_iter().flatten().min()
     }
 
@@ -381,6 +439,7 @@ impl State {
     /// Takes one event.
     pub fn step(&mut self, now: Moment, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.now = now;
         if let Some(inbox) = &mut self.inbox {
             inbox.now = now;
         }
@@ -429,9 +488,12 @@ impl State {
             Event::Annotated(id, digest, outcomes) => {
                 self.annotated(&id, digest, outcomes, &mut effects);
             }
+            Event::Authorized(done) => self.authorized(done, &mut effects),
             Event::Parent(life) => self.parent(life, &mut effects),
             Event::Renewed(renewal) => self.renewed(*renewal, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
+            Event::GrantsKept(kept) => self.kept(now, kept, &mut effects),
+            Event::GrantsLost(lost) => self.take_back(lost, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.
             Event::Stuck(candidate) => drop(self.given_up.insert(candidate)),
             Event::Tick => self.tick(now, &mut effects),
@@ -483,7 +545,7 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         if let Some(ask) = self.asks.get_mut(&request.id)
-            && !std::mem::replace(&mut ask.noted, true)
+            && ask.noted.advance(Noted::Waiting)
         {
             effects.push(Effect::Log(
                 Self::question(Entry::new(audit::Event::Waiting), request, payload)
@@ -499,7 +561,8 @@ impl State {
         let ask = self.asks.get(id);
         let recorded = ask.is_some_and(|ask| match &ask.stage {
             Stage::Deciding(undelivered) => undelivered.recorded,
-            Stage::Queued
+            Stage::WithChain
+            | Stage::Queued
             | Stage::Rereading
             | Stage::AwaitingAnnotations
             | Stage::Shown(_)

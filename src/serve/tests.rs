@@ -2,6 +2,8 @@
 
 mod again;
 mod batch;
+mod chain;
+mod grants;
 mod inbox;
 mod recall;
 
@@ -12,20 +14,23 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    Alike, AnnotatorChain, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock,
-    InLine, ListedState, Listing, ParentLife, Person, RelayOutcome, Renewal, Setup, State, Trouble,
+    Alike, AnnotatorChain, AnnotatorOutcome, Answer, Authorized, AuthorizerChain, Authorizers,
+    Care, Delivery, Effect, Event, FileClock, InLine, ListedState, Listing, ParentLife, Person,
+    RelayOutcome, Renewal, Setup, Shown, State, Trouble,
 };
 use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
-use crate::policy::{self, Config, LayerRules, Layers, Policy, SessionRules, Switch};
+use crate::policy::{
+    self, Config, GrantId, LayerRules, Layers, Policy, SessionGrant, SessionRules, Switch,
+};
 use crate::presentation::broadcast::Broadcast;
 use crate::presentation::select::{Choice, GrantScope, Plain};
 use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, Lifetime, RequestId,
-    SessionId, UserSurface,
+    Annotation, AuthorizerVerdict, Decision, DecisionSource, DecisionState, Digest, GrantWidth,
+    Lifetime, LinkVerdict, RequestId, Ruling, SessionId, UserSurface,
 };
 
 /// The limits of the modelled inbox.
@@ -77,13 +82,15 @@ impl Rules {
         }
     }
 
-    fn renewal(self) -> Box<Renewal> {
+    /// What brings these rules, with this chain.
+    fn renewal(self, authorizers: AuthorizerChain) -> Box<Renewal> {
         Box::new(Renewal {
             policy: Arc::new(self.policy()),
             trouble: (self == Self::Clamped).then(|| Trouble::Broken("it is torn".to_owned())),
             files: Vec::new(),
             notices: Vec::new(),
             annotators: AnnotatorChain::default(),
+            authorizers,
             forwarding_timeout: Duration::from_mins(10),
             request_max_age: MAX_AGE,
             limits: policy::Limits::default(),
@@ -121,11 +128,20 @@ fn approval_of_parent() -> RelayOutcome {
 }
 
 fn grant_for_session() -> Choice {
+    session(GrantScope::ServingSession, Lifetime::SessionEnd)
+}
+
+fn session(scope: GrantScope, lifetime: Lifetime) -> Choice {
     Choice::Session {
-        scope: GrantScope::ServingSession,
+        scope,
         width: GrantWidth::Proven,
-        lifetime: Lifetime::SessionEnd,
+        lifetime,
     }
+}
+
+/// The session that asks under an id.
+fn requester_of(id: &str) -> String {
+    format!("child-{}", &id[..1])
 }
 
 /// What a file in the modelled inbox holds.
@@ -164,9 +180,19 @@ const CONTENTS: [Content; 11] = [
 ];
 
 impl Content {
+    /// What is granted with it.
+    fn grants(self) -> Option<&'static str> {
+        match self {
+            Self::Asks(command) => Some(command),
+            Self::WithoutFacts | Self::Replaced => Some("ls"),
+            Self::Torn | Self::NoRequest | Self::Misaddressed | Self::OwnAsk | Self::Misnamed => {
+                None
+            }
+        }
+    }
+
     fn bytes(self, id: &str, nonce: u64, held: bool) -> Vec<u8> {
-        let (mut name, mut target, mut requester) =
-            (id.to_owned(), "P", format!("child-{}", &id[..1]));
+        let (mut name, mut target, mut requester) = (id.to_owned(), "P", requester_of(id));
         let mut value = "ls";
         let mut facts = true;
         match self {
@@ -245,12 +271,16 @@ enum Op {
     GiveBack(&'static str),
     /// The annotators are done with an ask, or with an ask that they were once asked about.
     Annotated(&'static str, bool),
+    /// A link says this about an ask, or about one that it was once asked about; none for a failure.
+    Authorized(&'static str, Option<Ruling>, bool),
     Parent(ParentLife),
     PersonGone,
     /// The configuration was read again.
     Renew(Rules),
     Closed(&'static str),
     Pass(u64),
+    /// Somebody takes a grant back. The flag says whether that is seen at once.
+    Revoke(bool),
 }
 
 fn name() -> impl Strategy<Value = &'static str> {
@@ -263,11 +293,22 @@ fn choice() -> impl Strategy<Value = Choice> {
         Choice::Deny,
         Choice::DenyWithReason("no".into()),
         grant_for_session(),
-        Choice::Session {
-            scope: GrantScope::Requester,
-            width: GrantWidth::Proven,
-            lifetime: Lifetime::SessionEnd,
-        },
+        session(GrantScope::Requester, Lifetime::SessionEnd),
+        session(GrantScope::Requester, Lifetime::Uses(2)),
+        session(GrantScope::ServingSession, Lifetime::Uses(2)),
+        session(
+            GrantScope::ServingSession,
+            Lifetime::For(Duration::from_secs(2)),
+        ),
+    ])
+}
+
+fn ruling() -> impl Strategy<Value = Option<Ruling>> {
+    prop::sample::select(vec![
+        None,
+        Some(Ruling::Allow),
+        Some(Ruling::Defer),
+        Some(Ruling::Deny),
     ])
 }
 
@@ -293,11 +334,14 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (name(), any::<bool>()).prop_map(|(name, stale)| Op::Relayed(name, stale)),
         1 => name().prop_map(Op::GiveBack),
         4 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Annotated(name, stale)),
+        6 => (name(), ruling(), prop::bool::weighted(0.1))
+            .prop_map(|(name, ruling, stale)| Op::Authorized(name, ruling, stale)),
         1 => prop::sample::select(vec![ParentLife::Serving, ParentLife::NotServing]).prop_map(Op::Parent),
         1 => Just(Op::PersonGone),
         2 => prop::sample::select(vec![Rules::First, Rules::Second, Rules::Clamped]).prop_map(Op::Renew),
         1 => name().prop_map(Op::Closed),
-        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 20_000, 70_000]).prop_map(Op::Pass),
+        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 2_500, 20_000, 70_000]).prop_map(Op::Pass),
+        2 => any::<bool>().prop_map(Op::Revoke),
     ]
 }
 
@@ -330,6 +374,13 @@ struct Model {
     /// What annotators are asked about, and were ever.
     annotating: HashMap<RequestId, Digest>,
     once_annotated: HashMap<RequestId, Digest>,
+    /// Which link is asked about which bytes, and all that were.
+    authorizing: HashMap<RequestId, (Digest, String)>,
+    once_authorized: Vec<(RequestId, Digest, String)>,
+    /// What a link has refused.
+    refused: HashSet<(RequestId, Digest)>,
+    /// Which link the person was told to be waiting for, with the ask that was shown last.
+    with_chain: Option<String>,
     log: Vec<Entry>,
     told: Vec<Broadcast>,
     /// What was taken off the screen, and why.
@@ -344,9 +395,17 @@ struct Model {
     /// What may be approved, because a rule, a grant, the person or the parent says so.
     licensed: HashSet<(RequestId, Digest)>,
     rules: Rules,
-    granted: HashSet<&'static str>,
-    /// What is granted once the answer with it is delivered.
-    to_grant: HashMap<(RequestId, Digest), &'static str>,
+    /// What is in force: the command, and the requester that it was given to where it is not for the session.
+    granted: HashMap<GrantId, (&'static str, Option<String>)>,
+    /// Grants that have a file.
+    grant_files: HashSet<GrantId>,
+    /// Grants whose file was taken away.
+    revoked: HashSet<GrantId>,
+    /// When a grant ends, and how many answers have rested on it.
+    grant_ends: HashMap<GrantId, u64>,
+    used: HashMap<GrantId, u32>,
+    /// For what grants are given that are to be kept.
+    to_grant: HashMap<RequestId, &'static str>,
     decided: HashMap<(RequestId, Digest), Decision>,
     delivered: HashSet<(RequestId, Digest)>,
     /// Files that stay, for the machine failed on them for good.
@@ -370,6 +429,16 @@ impl Model {
         annotates: bool,
         inbox: Option<policy::Inbox>,
     ) -> Self {
+        Self::with_chain(person, parent, annotates, inbox, AuthorizerChain::default())
+    }
+
+    fn with_chain(
+        person: Person,
+        parent: Option<&str>,
+        annotates: bool,
+        inbox: Option<policy::Inbox>,
+        chain: AuthorizerChain,
+    ) -> Self {
         let setup = Setup {
             session: SessionId::parse("P").unwrap(),
             requests_path: "/spool/requests".into(),
@@ -381,6 +450,7 @@ impl Model {
             limits: policy::Limits::default(),
             inbox,
             annotates,
+            chain,
         };
         let mut state = State::new(
             setup,
@@ -407,6 +477,10 @@ impl Model {
             annotations: Vec::new(),
             annotating: HashMap::new(),
             once_annotated: HashMap::new(),
+            authorizing: HashMap::new(),
+            once_authorized: Vec::new(),
+            refused: HashSet::new(),
+            with_chain: None,
             log: Vec::new(),
             told: Vec::new(),
             withdrawn: Vec::new(),
@@ -416,7 +490,11 @@ impl Model {
             read: HashSet::new(),
             licensed: HashSet::new(),
             rules: Rules::First,
-            granted: HashSet::new(),
+            granted: HashMap::new(),
+            grant_files: HashSet::new(),
+            revoked: HashSet::new(),
+            grant_ends: HashMap::new(),
+            used: HashMap::new(),
             to_grant: HashMap::new(),
             decided: HashMap::new(),
             delivered: HashSet::new(),
@@ -460,7 +538,7 @@ impl Model {
         let opens = |effect: &Effect| {
             matches!(
                 effect,
-                Effect::Show(_) | Effect::Relay(_) | Effect::Annotate(_)
+                Effect::Show(_) | Effect::Relay(_) | Effect::Annotate(_) | Effect::Authorize(_)
             )
         };
         assert!(
@@ -589,13 +667,16 @@ impl Model {
                     self.annotated(name, digest);
                 }
             }
+            Op::Authorized(name, ruling, stale) => self.authorized(name, ruling, stale),
             Op::Parent(life) => self.step(Event::Parent(life)),
             Op::PersonGone => self.step(Event::PersonGone),
             Op::Renew(rules) => {
                 self.rules = rules;
-                self.step(Event::Renewed(rules.renewal()));
+                let chain = self.state.chain().clone();
+                self.step(Event::Renewed(rules.renewal(chain)));
             }
             Op::Closed(name) => self.step(Event::Closed(id(name))),
+            Op::Revoke(is_seen) => self.revoke(is_seen),
             Op::Pass(ms) => {
                 self.now += ms;
                 self.step(Event::Tick);
@@ -650,6 +731,18 @@ impl Model {
         self.alike = alike;
     }
 
+    /// Somebody takes the oldest grant back.
+    fn revoke(&mut self, is_seen: bool) {
+        let Some(id) = self.grant_files.iter().min().copied() else {
+            return;
+        };
+        self.grant_files.remove(&id);
+        self.revoked.insert(id);
+        if is_seen {
+            self.step(Event::GrantsLost(vec![(id, "its file is gone".into())]));
+        }
+    }
+
     /// The person puts off what is in front of them.
     fn put_off(&mut self) {
         let Some((id, digest)) = self.shown.clone() else {
@@ -697,14 +790,64 @@ impl Model {
         self.step(Event::Annotated(id(name), digest, outcomes));
     }
 
+    /// The link that is asked about an ask answers; or one that was asked once does, whoever is asked now.
+    fn authorized(&mut self, name: &str, ruling: Option<Ruling>, stale: bool) {
+        let ask = id(name);
+        let (digest, link) = if stale {
+            let of_it = |(other, ..): &&(RequestId, Digest, String)| *other == ask;
+            let Some((_, digest, link)) = self.once_authorized.iter().find(of_it).cloned() else {
+                return;
+            };
+            if self.authorizing.get(&ask) == Some(&(digest, link.clone())) {
+                return;
+            }
+            (digest, link)
+        } else {
+            let Some(asked) = self.authorizing.remove(&ask) else {
+                return;
+            };
+            let pair = (ask.clone(), asked.0);
+            match ruling {
+                Some(Ruling::Allow) if self.may_be_allowed(&pair) => {
+                    self.licensed.insert(pair);
+                }
+                Some(Ruling::Deny) => drop(self.refused.insert(pair)),
+                Some(Ruling::Allow | Ruling::Defer) | None => {}
+            }
+            asked
+        };
+        let outcome = match ruling {
+            None => Outcome::Failed(Failure::TooMuch),
+            Some(ruling) => Outcome::Answered(LinkVerdict {
+                ruling,
+                reason: Some("so it says".into()),
+            }),
+        };
+        self.step(Event::Authorized(Authorized {
+            id: ask,
+            digest,
+            link,
+            outcome,
+            latency: Duration::from_millis(7),
+        }));
+    }
+
+    /// Whether a link may allow what these bytes ask: their surface is known, and their text is what was sent.
+    fn may_be_allowed(&self, (ask, digest): &(RequestId, Digest)) -> bool {
+        let file = self.files.get(ask.as_str());
+        let file = file.filter(|file| Digest::of(&file.bytes) == *digest);
+        // What has gone meanwhile is approved by nobody in any case.
+        self.rules != Rules::Clamped && file.is_none_or(|file| file.content != Content::Replaced)
+    }
+
     /// The person answers what is in front of them.
     fn choose(&mut self, id: RequestId, digest: Digest, choice: Choice) {
         let file = self.files.get(id.as_str());
-        let command = file.filter(|file| Digest::of(&file.bytes) == digest);
-        if let Some(Content::Asks(command)) = command.map(|file| file.content)
-            && choice == grant_for_session()
+        let asked = file.filter(|file| Digest::of(&file.bytes) == digest);
+        if let Some(command) = asked.and_then(|file| file.content.grants())
+            && matches!(choice, Choice::Session { .. })
         {
-            self.to_grant.insert((id.clone(), digest), command);
+            self.to_grant.insert(id.clone(), command);
         }
         if matches!(choice, Choice::Deny | Choice::DenyWithReason(_)) {
             self.denied.insert((id.clone(), digest));
@@ -756,26 +899,7 @@ impl Model {
                     self.files.remove(id.as_str());
                 }
             }
-            Effect::Show(shown) => {
-                assert_eq!(self.shown, None, "a question over an open question");
-                let pair = (shown.request.id.clone(), shown.digest);
-                assert!(self.read.contains(&pair), "shown unread");
-                let since = self.put_off.remove(&pair);
-                assert!(
-                    since.is_none_or(|since| self.now >= since + 30_000),
-                    "shown although it was put off"
-                );
-                if self.inbox.is_some() {
-                    assert!(self.wanted.remove(&pair.0), "it opens by itself");
-                }
-                assert!(
-                    !self.annotating.contains_key(&pair.0),
-                    "shown before its annotations"
-                );
-                self.see_alike(&pair.0, shown.alike);
-                self.annotations = shown.annotations;
-                self.shown = Some(pair);
-            }
+            Effect::Show(shown) => self.show(*shown),
             Effect::Alike { id, alike } => {
                 if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
                     self.see_alike(&id, alike);
@@ -810,8 +934,75 @@ impl Model {
                 self.once_annotated.insert(id, digest);
             }
             Effect::CancelAnnotating(id) => drop(self.annotating.remove(&id)),
+            Effect::KeepGrants(id, grants) => self.perform_keep(&id, grants, fails),
+            Effect::CountGrant(grant) => assert_eq!(grant.uses_left(), Some(1)),
+            Effect::DropGrant(id) => {
+                self.grant_files.remove(&id);
+                self.granted.remove(&id);
+            }
+            Effect::Authorize(authorize) => {
+                let (id, digest) = (authorize.facts.request_id.clone(), authorize.digest);
+                let link = authorize.link.name().to_owned();
+                assert!(self.read.contains(&(id.clone(), digest)));
+                let asked = (digest, link.clone());
+                let before = self.authorizing.insert(id.clone(), asked);
+                assert_eq!(before, None, "{id} is with a link already");
+                assert!(self.authorizing.len() <= 8, "too many chains at once");
+                self.once_authorized.push((id, digest, link));
+            }
+            // It may have answered before it could be stopped.
+            Effect::CancelAuthorizing(id) => drop(self.authorizing.remove(&id)),
+            Effect::Thinking(id, link) => {
+                if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
+                    self.with_chain = link;
+                }
+            }
             Effect::Finished => self.finished = true,
         }
+    }
+
+    fn perform_keep(&mut self, id: &RequestId, grants: Vec<SessionGrant>, fails: bool) {
+        let command = self.to_grant.remove(id).expect("nobody granted this");
+        if fails {
+            return self.step(Event::GrantsKept(Vec::new()));
+        }
+        for grant in &grants {
+            assert_eq!(grant.pattern().as_str(), command);
+            let to = match &grant.terms.scope {
+                policy::GrantScope::ServingSession => None,
+                policy::GrantScope::Subagent(chain) => Some(chain[0].clone()),
+            };
+            self.granted.insert(grant.id(), (command, to));
+            assert!(self.grant_files.insert(grant.id()), "a number given twice");
+            if let Lifetime::For(time) = grant.terms.lifetime {
+                let ends = self.now + u64::try_from(time.as_millis()).unwrap();
+                self.grant_ends.insert(grant.id(), ends);
+            }
+        }
+        self.step(Event::GrantsKept(grants));
+    }
+
+    /// An ask is put before the person.
+    fn show(&mut self, shown: Shown) {
+        assert_eq!(self.shown, None, "a question over an open question");
+        let pair = (shown.request.id.clone(), shown.digest);
+        assert!(self.read.contains(&pair), "shown unread");
+        let since = self.put_off.remove(&pair);
+        assert!(
+            since.is_none_or(|since| self.now >= since + 30_000),
+            "shown although it was put off"
+        );
+        if self.inbox.is_some() {
+            assert!(self.wanted.remove(&pair.0), "it opens by itself");
+        }
+        assert!(
+            !self.annotating.contains_key(&pair.0),
+            "shown before its annotations"
+        );
+        self.see_alike(&pair.0, shown.alike);
+        self.annotations = shown.annotations;
+        self.with_chain = shown.with_chain;
+        self.shown = Some(pair);
     }
 
     /// The list is put before the person.
@@ -848,9 +1039,15 @@ impl Model {
             return self.step(Event::Read(candidate, failed, RequesterLife::Unknown));
         }
         let pair = (id, Digest::of(&file.bytes));
+        let requester = requester_of(pair.0.as_str());
+        let is_granted = |command| {
+            let mut granted = self.granted.values();
+            granted.any(|(granted, to)| {
+                *granted == command && to.as_ref().is_none_or(|to| *to == requester)
+            })
+        };
         if let Content::Asks(command) = file.content
-            && (self.rules.allows(command)
-                || self.granted.contains(command) && !self.rules.denies(command))
+            && (self.rules.allows(command) || is_granted(command) && !self.rules.denies(command))
         {
             self.licensed.insert(pair.clone());
         }
@@ -863,8 +1060,42 @@ impl Model {
         self.step(Event::Read(candidate, content, file.life));
     }
 
+    /// Looks, as the loop does before anything is recorded, whether what an answer rests on is there. Where it is not, it is told so.
+    fn is_without_its_grants(&mut self, answer: &Answer) -> bool {
+        if answer.rests_on.is_empty() {
+            return false;
+        }
+        let is_lost = |id: &&GrantId| !self.grant_files.contains(id);
+        let lost: Vec<_> = (answer.rests_on.iter().filter(is_lost))
+            .map(|id| (*id, "its file is gone".to_owned()))
+            .collect();
+        if !lost.is_empty() || !self.state.are_in_force(self.moment(), &answer.rests_on) {
+            // What was decided, and perhaps recorded, reaches nobody: it is decided again.
+            self.decided.remove(&(answer.id.clone(), answer.digest));
+            let gone = Delivery::GrantsGone(lost);
+            self.step(Event::Answered(answer.id.clone(), gone));
+            return true;
+        }
+        for id in &answer.rests_on {
+            assert!(
+                !self.revoked.contains(id),
+                "it rests on what was taken back"
+            );
+            let ends = self.grant_ends.get(id).copied().unwrap_or(u64::MAX);
+            assert!(ends > self.now, "it rests on what is over");
+            assert!(
+                self.used.get(id).copied().unwrap_or(0) < 2,
+                "used too often"
+            );
+        }
+        false
+    }
+
     fn perform_answer(&mut self, answer: &Answer, fails: bool) {
         let pair = (answer.id.clone(), answer.digest);
+        if self.is_without_its_grants(answer) {
+            return;
+        }
         assert!(
             self.read.contains(&pair),
             "{answer:?} answers what was not read"
@@ -880,6 +1111,13 @@ impl Model {
                 DecisionState::ApprovedForServingSession,
                 "this state is not for the wire"
             );
+        }
+        if let DecisionSource::Authorizer {
+            verdict: AuthorizerVerdict::Deny,
+            ..
+        } = answer.decision.decided_by
+        {
+            assert!(self.refused.contains(&pair), "no link refused: {answer:?}");
         }
         if matches!(answer.decision.decided_by, DecisionSource::User { .. })
             && !answer.decision.is_approved()
@@ -928,7 +1166,9 @@ impl Model {
             }
             Some(true) => {
                 self.files.remove(answer.id.as_str());
-                self.granted.extend(self.to_grant.remove(&pair));
+                for id in &answer.rests_on {
+                    *self.used.entry(*id).or_default() += 1;
+                }
                 self.delivered.insert(pair);
                 Delivery::Delivered
             }
@@ -969,6 +1209,10 @@ impl Model {
         assert!(
             self.annotating.is_empty(),
             "annotations that nobody reads are written"
+        );
+        assert!(
+            self.authorizing.is_empty(),
+            "a link is asked that decides nothing"
         );
     }
 }
@@ -1029,10 +1273,12 @@ proptest! {
         (person, parent) in setups(),
         annotates in any::<bool>(),
         inbox in prop::option::of(Just(INBOX)),
+        links in 0_usize..3,
         before in prop::collection::vec(op(), 0..60),
         after in prop::collection::vec(op(), 0..8),
     ) {
-        let mut model = Model::with(person, parent, annotates, inbox);
+        let chain = chain::of(&["first", "second"][..links]);
+        let mut model = Model::with_chain(person, parent, annotates, inbox, chain);
         for op in before {
             model.op(op);
         }

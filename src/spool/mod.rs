@@ -5,6 +5,7 @@
 //!                           responses/<id>.json    its answers, consumed by those children
 //!        serving/<session>.json                    heartbeat of the process that serves it
 //!                <session>.lock                    held by that process, never unlinked
+//!        grants/<session>/<number>.json            what a person granted there, while it is in force
 //!        quarantine/                               what could not be used, with the reason beside it
 //! ```
 //!
@@ -15,6 +16,7 @@ mod cleanup;
 mod dir;
 #[cfg(debug_assertions)]
 pub mod fault;
+mod grants;
 mod heartbeat;
 mod inbox;
 mod inspect;
@@ -26,6 +28,7 @@ mod root;
 mod subject;
 #[cfg(test)]
 mod testing;
+mod trusted;
 mod watch;
 
 use std::io;
@@ -33,6 +36,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use dir::{FileRead, FileStamp, Refusal, Removal};
+pub use grants::{
+    FoundGrant, GrantFiles, GrantHold, GrantLook, GrantView, GrantsOf, Lost, TakenBack,
+};
 pub use heartbeat::{HeartbeatFile, LivenessProbe, Observation};
 pub use inbox::{
     AnswerOutcome, Candidate, Effort, Inbox, NameOnDisk, RequesterLife, Scan, Unchanged,
@@ -40,10 +46,14 @@ pub use inbox::{
 pub use inspect::{HeartbeatView, RequestView, SessionView};
 pub(crate) use lock::{Attempt, lock_exclusive};
 pub use lock::{LockOutcome, LockState, Owner, ServingLock};
-pub use operator::{OperatorFile, list_operator_files, path_spellings, read_operator_file};
+pub use operator::{
+    LookedAt, OperatorFile, list_operator_files, look_at_operator_file, path_spellings,
+    read_operator_file,
+};
 pub use outbox::{Consumed, Freshness, Held, Outbox, Submission, SubmitOutcome};
 pub use root::Missing;
 pub use subject::{SubjectFile, read_subject_file};
+pub use trusted::{TrustError, TrustRecord, TrustStore, TrustedFile, canonical_directory};
 pub use watch::{OnWake, Wake, Watch, WatchError, WatchId};
 
 use crate::wire::SessionId;
@@ -192,6 +202,7 @@ const RACES: u32 = 500;
 const SESSIONS: &str = "sessions";
 const SERVING: &str = "serving";
 const QUARANTINE: &str = "quarantine";
+const GRANTS: &str = "grants";
 const REQUESTS: &str = "requests";
 const RESPONSES: &str = "responses";
 /// Keeps `requests/` from being empty while it is served. No reader looks at a name that does not end in `.json`.

@@ -16,16 +16,19 @@ pub enum SchemaName {
     Payload,
     /// A line of the review log.
     Log,
+    /// The file of a grant.
+    Grant,
 }
 
 impl SchemaName {
     /// Every document kind that has a schema.
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Request,
         Self::Response,
         Self::Heartbeat,
         Self::Payload,
         Self::Log,
+        Self::Grant,
     ];
 
     /// The kind with this name.
@@ -34,7 +37,7 @@ impl SchemaName {
     }
 
     /// Every name, in the order in which a help text lists them.
-    pub fn names() -> [&'static str; 5] {
+    pub fn names() -> [&'static str; 6] {
         Self::ALL.map(Self::name)
     }
 
@@ -46,6 +49,7 @@ impl SchemaName {
             Self::Heartbeat => "heartbeat",
             Self::Payload => "payload",
             Self::Log => "log",
+            Self::Grant => "grant",
         }
     }
 
@@ -57,6 +61,7 @@ impl SchemaName {
             Self::Heartbeat => include_str!("schema/heartbeat.json"),
             Self::Payload => include_str!("schema/payload.json"),
             Self::Log => include_str!("schema/log.json"),
+            Self::Grant => include_str!("schema/grant.json"),
         }
     }
 }

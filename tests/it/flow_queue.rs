@@ -189,14 +189,14 @@ fn conc_3_asks_that_are_alike_are_answered_together_by_name_where_there_is_no_sc
 }
 
 #[test]
-fn a_grant_for_one_child_is_that_childs_to_keep() {
+fn a_grant_for_one_child_holds_for_that_child_and_no_other() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("P", &json!({}));
-    let ask = |id: &str| {
-        let ask = spool.ask("P").value("make x").id(id);
+    let ask = |id: &str, session: &str| {
+        let ask = spool.ask("P").from(session).value("make x").id(id);
         ask.grant("bash=make *").start()
     };
-    let child = ask("r1");
+    let child = ask("r1", "C");
     let question = server.question();
     server.choose(&question, "Yes, for this session");
     let scope = server.question();
@@ -206,15 +206,25 @@ fn a_grant_for_one_child_is_that_childs_to_keep() {
     assert_eq!(ended.json["state"], "approved_for_session");
     assert_eq!(ended.json["sessionGrantWidth"], "proven");
     assert_eq!(ended.json["resolution"], "user_approved_for_session");
-    // The session itself has recorded nothing.
-    let child = ask("r2");
-    server.answer("make x", "No");
-    child.end().denied();
-    assert!(
-        spool
-            .events("forwarded_permission.session_recorded")
-            .is_empty()
+    // Our children remember nothing: the session does it for them, for this one alone.
+    let recorded = spool.await_event("forwarded_permission.session_recorded", "r1");
+    assert_eq!(recorded["grantIds"], json!([1]));
+    assert_eq!(
+        recorded["scope"],
+        json!({"kind": "subagent", "chain": ["C"]})
     );
+    assert_eq!(recorded["lifetime"], json!({"kind": "session"}));
+    let same = ask("r2", "C").end();
+    same.approved();
+    assert_eq!(
+        same.json["decidedBy"]["decision"]["kind"],
+        "session_approval"
+    );
+    let rested = spool.await_event("forwarded_permission.auto_approved", "r2");
+    assert_eq!(rested["grantIds"], json!([1]));
+    let other = ask("r3", "D");
+    server.answer("make x", "No");
+    other.end().denied();
 }
 
 #[test]

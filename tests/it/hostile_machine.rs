@@ -347,3 +347,43 @@ fn watch_4_without_a_watcher_it_is_said_by_name_and_polled() {
     assert!(text.contains("fs.inotify.max_user_instances"), "{text}");
     assert!(text.contains("polling instead"), "{text}");
 }
+
+#[test]
+fn a_grant_that_cannot_be_kept_counts_for_its_own_ask_and_that_is_said() {
+    let field = Field::new();
+    let ask = |id: &str| {
+        format!(
+            "\"$P\" ask --json --session main --from child --id {id} --value 'make all' --grant 'bash=make *' >{} & A=$!; ",
+            field.at(id).display()
+        )
+    };
+    let await_questions = |count: u32| {
+        format!(
+            "until [ $(grep -c 'Permission Required' \"$M/out\") -ge {count} ]; do kill -0 $S || exit 9; sleep 0.02; done; "
+        )
+    };
+    let script = format!(
+        "mkdir -p -m 700 \"$M/spool/grants\"; mount -t tmpfs -o ro none \"$M/spool/grants\" || {{ echo no-mount; exit 0; }}; \
+         mkfifo \"$M/in\"; \"$P\" serve --session main --mode select <\"$M/in\" >\"$M/out\" 2>\"$M/err\" & S=$!; \
+         exec 5>\"$M/in\"; until grep -q 'serving session' \"$M/err\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         {first}{one}echo 2 >&5; \
+         until grep -q 'Grant for whom' \"$M/out\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         echo 2 >&5; wait $A; echo first=$?; {second}{two}echo 3 >&5; wait $A; echo second=$?; \
+         cat \"$M/out\"; kill $S; wait $S; echo ended=$?",
+        first = ask("r1"),
+        one = await_questions(1),
+        second = ask("r2"),
+        two = await_questions(2),
+    );
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    for part in ["first=0", "second=1", "ended=0"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(text.contains("counted for this one ask only"), "{text}");
+    let refused = &field.logged("grant.refused")[0];
+    assert_eq!(refused["grantId"], 1);
+    let reason = refused["reason"].as_str().unwrap();
+    assert!(reason.contains("Read-only file system"), "{reason}");
+}

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use askrelay::wire::{
     DecisionSource, ForwardedPermissionRequest, ForwardedPermissionResponse, Generation,
-    GrantWidth, Heartbeat, MAX_HEARTBEAT_BYTES, MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, ProcessMark,
-    PromptPayload, SchemaName, SessionId, Unusable,
+    GrantRecord, GrantWidth, Heartbeat, MAX_HEARTBEAT_BYTES, MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES,
+    ProcessMark, PromptPayload, SchemaName, SessionId, Unusable, lifetime_value, scope_value,
 };
 use serde_json::{Map, Value, json};
 
@@ -69,6 +69,7 @@ enum Document {
     Response(ForwardedPermissionResponse),
     Heartbeat(Heartbeat),
     Payload(PromptPayload),
+    Grant(Box<GrantRecord>),
 }
 
 impl Document {
@@ -80,6 +81,7 @@ impl Document {
             SchemaName::Response => Self::Response(ForwardedPermissionResponse::from_json(bytes)?),
             SchemaName::Heartbeat => Self::Heartbeat(Heartbeat::from_json(bytes)?),
             SchemaName::Payload => Self::Payload(PromptPayload::from_json(bytes)?),
+            SchemaName::Grant => Self::Grant(Box::new(GrantRecord::from_json(bytes)?)),
             SchemaName::Log => unreachable!("a line of the log is no document of the spool"),
         })
     }
@@ -90,6 +92,7 @@ impl Document {
             Self::Response(response) => response.to_json().unwrap(),
             Self::Heartbeat(heartbeat) => heartbeat.to_json().unwrap(),
             Self::Payload(payload) => serde_json::to_vec(payload).unwrap(),
+            Self::Grant(grant) => grant.to_json().unwrap(),
         }
     }
 
@@ -133,10 +136,35 @@ impl Document {
                     if let Some(failure) = &relay.config_failure {
                         members["configFailure"] = json!(failure);
                     }
+                    if !relay.authorizers.is_empty() {
+                        let links = relay.authorizers.iter().map(|link| {
+                            json!({
+                                "name": link.name, "asked": link.asked, "failed": link.failed,
+                                "missing": link.missing,
+                            })
+                        });
+                        members["authorizers"] = links.collect();
+                    }
                     members
                 }),
             }),
             Self::Payload(payload) => json!(payload),
+            Self::Grant(grant) => json!({
+                "id": grant.id,
+                "sessionId": grant.session_id,
+                "surface": grant.surface,
+                "pattern": grant.pattern,
+                "exact": grant.exact,
+                "width": grant.width,
+                "scope": scope_value(grant.subagent.as_deref()),
+                "lifetime": lifetime_value(grant.lifetime),
+                "usesLeft": grant.uses_left(),
+                "givenAt": grant.given_at_ms,
+                "expiresAt": grant.expires_at_ms,
+                "givenBy": grant.given_by,
+                "requestId": grant.request_id,
+                "logLine": grant.log_line,
+            }),
         }
     }
 }

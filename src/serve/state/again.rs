@@ -1,11 +1,13 @@
 //! Judging again what waits, when what decides it has changed: a grant was given, or the rules were read again.
 //!
-//! Every ask that is not decided yet is read and judged once more: in line, with its annotators, on screen, with the parent.
+//! Every ask that is not decided yet is read and judged once more: with the chain, in line, with its annotators, on screen, with the
+//! parent.
 //! What policy decides by now is settled without a person, who is told why it went. What is still to be asked stays where and
 //! as it is: nothing on the screen changes under the hands of who reads it, and nobody loses their turn.
 //!
 //! Invariant: a person's answer to what is on screen counts until the ask is settled; looking again takes nothing from them.
 
+use super::settle::Record;
 use super::{Stage, State};
 use crate::audit::{Ending, Entry, Event};
 use crate::policy::{Judgement, Verdict};
@@ -64,6 +66,7 @@ impl State {
             verdict,
             decided_by,
             reason,
+            rests_on,
             ..
         } = judgement;
         let Some(ask) = self.asks.get_mut(&request.id) else {
@@ -84,10 +87,19 @@ impl State {
         } else {
             (Ending::AutoDenied, Decision::denied(reason, decided_by))
         };
-        let entry = self.details(Entry::ending(ending, &decision.decided_by), request);
+        let ids = rests_on.iter().map(|id| id.get()).collect::<Vec<_>>();
+        let entry = self
+            .details(Entry::ending(ending, &decision.decided_by), request)
+            .with_known("grantIds", (!ids.is_empty()).then_some(ids));
         // Whoever was told of a question is told of its end; what a rule decides unasked is told to nobody.
         let told = was_shown.then(|| Broadcast::decision(request, &decision));
-        self.settle(request, decision, vec![entry], told, Care::Fast, effects);
+        let record = Record {
+            entries: vec![entry],
+            told,
+            rests_on,
+            granting: None,
+        };
+        self.settle(request, decision, record, Care::Fast, effects);
     }
 
     /// Takes an ask that is about to be settled from whoever it waits for: the line, the person, the parent.
@@ -103,7 +115,7 @@ impl State {
                 why: why.to_owned(),
             }),
             Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
-            Stage::Deciding(_) => {}
+            Stage::WithChain | Stage::Deciding(_) => {}
         }
     }
 
@@ -127,6 +139,7 @@ impl State {
         self.setup.request_max_age = renewal.request_max_age;
         self.setup.limits = renewal.limits;
         self.setup.annotates = !renewal.annotators.is_empty();
+        self.renew_chain(renewal.authorizers, effects);
         self.judge_again(Again::Renewed, effects);
     }
 }

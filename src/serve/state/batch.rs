@@ -20,6 +20,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::chain::Chain;
 use super::{Stage, State};
 use crate::clock::Moment;
 use crate::presentation::select::Plain;
@@ -344,7 +345,9 @@ impl State {
             return false;
         };
         let alike = ask.member.as_ref().map(|member| member.likeness);
-        if alike != Some(likeness) || !ask.stage.waits_for_person() {
+        // What a link has ruled came first.
+        let is_ruled = matches!(ask.chain, Chain::Ruled(_));
+        if alike != Some(likeness) || is_ruled || !ask.stage.waits_for_person() {
             return false;
         }
         if matches!(ask.stage, Stage::Shown(_)) {

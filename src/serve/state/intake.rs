@@ -3,12 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::annotations::Urgency;
 use super::inbox::Fate;
-use super::{CHANGED, ENDED, GONE, Look, Pending, SPOOL_LABEL, Stage, State, TOO_OLD};
+use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State, TOO_OLD};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
-use crate::policy::{Question, TextFidelity, Verdict};
+use crate::policy::{Question, TextFidelity, Verdict, chain_of};
 use crate::presentation::select::Plain;
 use crate::process;
 use crate::serve::event::{Care, Effect};
@@ -229,7 +228,7 @@ impl State {
                 known.stamp = stamp;
                 match known.stage {
                     Stage::Rereading | Stage::AwaitingAnnotations => Look::Turn,
-                    Stage::Queued => Look::Waiting,
+                    Stage::Queued | Stage::WithChain => Look::Waiting,
                     Stage::Shown(_) | Stage::Relayed(_) => Look::Asked,
                     Stage::Deciding(_) => return,
                 }
@@ -288,10 +287,12 @@ impl State {
             payload: request.payload.as_ref(),
         };
         let id = request.id.clone();
+        self.expire_grants(now, effects);
+        let chain = chain_of(&request);
         let judged = process::caught(|| {
             #[cfg(debug_assertions)]
             crate::spool::fault::strike("judged", id.as_str());
-            self.policy.judge(&question, &self.grants)
+            self.policy.judge(&question, self.grants_for(&id, &chain))
         });
         let judgement = match judged {
             Ok(judgement) => judgement,
@@ -319,11 +320,19 @@ impl State {
             }
             fate => fate,
         };
+        if judgement.verdict == Verdict::Ask {
+            if self.settle_as_ruled(&request, effects) {
+                return;
+            }
+            if !self.shutting_down {
+                self.begin_chain(&request, effects);
+            }
+        }
         match judgement.verdict {
             Verdict::Allow | Verdict::Deny => self.settle_by_policy(&request, judgement, effects),
             // It stays where it is, and as it is.
             Verdict::Ask if look == Look::Waiting => {
-                self.annotate(&request, Urgency::Ahead, effects);
+                self.annotate_in_line(&request, effects);
             }
             Verdict::Ask if look == Look::Asked => {}
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
@@ -333,7 +342,8 @@ impl State {
                 self.show(now, request, &judgement, effects);
             }
             Verdict::Ask => {
-                if look == Look::First {
+                let ask = self.asks.get_mut(&id);
+                if ask.is_some_and(|ask| ask.noted.advance(Noted::Prompted)) {
                     let prompted = self.details(Entry::new(Event::Prompted), &request);
                     effects.push(Effect::Log(
                         prompted.with_known("floor", judgement.asked_because),

@@ -2,20 +2,30 @@
 
 use std::time::Duration;
 
-use super::again::Again;
+use super::grants::{Granting, family};
 use super::{CHANGED, Pending, RETRY_FIRST, SPOOL_LABEL, Stage, State, TAKEN_BACK, Undelivered};
 use crate::audit::{Ending, Entry, Event, Recalled};
 use crate::clock::Moment;
+use crate::policy::GrantId;
 use crate::presentation::broadcast::Broadcast;
 use crate::serve::event::{Answer, Care, Delivery, Effect, UNRECORDED};
 use crate::serve::listing::Outcome;
 use crate::spool::Candidate;
-use crate::wire::{
-    ApprovalGrant, Decision, DecisionSource, DecisionState, ForwardedPermissionRequest, GrantWidth,
-    RequestId,
-};
+use crate::wire::{Decision, DecisionSource, ForwardedPermissionRequest, RequestId};
 
 const RETRY_MOST: Duration = Duration::from_secs(1);
+
+/// What goes with a decision that settles an ask.
+pub(super) struct Record {
+    /// What is written to the log before the answer's own entry.
+    pub(super) entries: Vec<Entry>,
+    /// What is told to whoever listens.
+    pub(super) told: Option<Broadcast>,
+    /// The grants that allow it.
+    pub(super) rests_on: Vec<GrantId>,
+    /// What is granted beyond the ask.
+    pub(super) granting: Option<Granting>,
+}
 
 impl State {
     pub(super) fn unavailable(
@@ -45,12 +55,28 @@ impl State {
         care: Care,
         effects: &mut Vec<Effect>,
     ) {
+        self.decide_granting(request, decision, None, care, effects);
+    }
+
+    /// As [`State::decide`], where something may be granted beyond the ask.
+    pub(super) fn decide_granting(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        decision: Decision,
+        granting: Option<Granting>,
+        care: Care,
+        effects: &mut Vec<Effect>,
+    ) {
         if !self.asks.contains_key(&request.id) {
             return;
         }
-        let told = Broadcast::decision(request, &decision);
-        let entry = Self::decision_entry(request, &decision);
-        self.settle(request, decision, vec![entry], Some(told), care, effects);
+        let record = Record {
+            entries: vec![Self::decision_entry(request, &decision)],
+            told: Some(Broadcast::decision(request, &decision)),
+            rests_on: Vec::new(),
+            granting,
+        };
+        self.settle(request, decision, record, care, effects);
     }
 
     /// What is recorded of a decision that no rule made, with the scope that was chosen.
@@ -81,8 +107,7 @@ impl State {
         &mut self,
         request: &ForwardedPermissionRequest,
         decision: Decision,
-        mut entries: Vec<Entry>,
-        told: Option<Broadcast>,
+        record: Record,
         care: Care,
         effects: &mut Vec<Effect>,
     ) {
@@ -91,8 +116,13 @@ impl State {
             return;
         }
         let digest = self.asks.get(id).map(|ask| ask.digest.to_string());
-        let granted_width = decision.width;
-        let (decision, granted) = self.translate_scope(request, decision, &mut entries);
+        let Record {
+            mut entries,
+            told,
+            rests_on,
+            granting,
+        } = record;
+        let (decision, granted) = self.translate_scope(request, decision, granting, &mut entries);
         let ending = if decision.is_approved() {
             Ending::Approved
         } else {
@@ -122,6 +152,7 @@ impl State {
         self.note_ending(id, &decision);
         self.leave_screen(id);
         self.leave_alike(id);
+        self.cancel_chain(id, effects);
         self.cancel_annotating(id, effects);
         if let Some(ask) = self.asks.get_mut(id) {
             effects.push(Effect::Answer(Box::new(Answer {
@@ -132,11 +163,12 @@ impl State {
                 entries,
                 told,
                 care,
+                rests_on: rests_on.clone(),
             })));
             ask.stage = Stage::Deciding(Box::new(Undelivered {
                 decision,
                 granted,
-                granted_width,
+                rests_on,
                 care,
                 recorded: false,
                 refused: false,
@@ -173,7 +205,8 @@ impl State {
         self.note_ending(id, &decision);
     }
 
-    /// Answers a request whose very bytes were answered by a person before: somebody has put it there again.
+    /// Answers a request whose very bytes were answered by a person, or a link of the chain, before: somebody has put it there
+    /// again.
     pub(super) fn give_again(
         &mut self,
         request: &ForwardedPermissionRequest,
@@ -201,7 +234,7 @@ impl State {
         ask.stage = Stage::Deciding(Box::new(Undelivered {
             decision: decision.clone(),
             granted: Vec::new(),
-            granted_width: decision.width,
+            rests_on: Vec::new(),
             care: Care::Person,
             recorded: true,
             refused: false,
@@ -216,41 +249,8 @@ impl State {
             entries: Vec::new(),
             told,
             care: Care::Person,
+            rests_on: Vec::new(),
         })
-    }
-
-    /// A grant for the whole serving session is recorded here and written as a plain approval. The decider stays. Gives what
-    /// is granted: it holds once the answer has reached somebody, for an answer to an ask that has gone decides nothing.
-    pub(super) fn translate_scope(
-        &self,
-        request: &ForwardedPermissionRequest,
-        mut decision: Decision,
-        entries: &mut Vec<Entry>,
-    ) -> (Decision, Vec<ApprovalGrant>) {
-        if decision.state != DecisionState::ApprovedForServingSession {
-            return (decision, Vec::new());
-        }
-        if !request.grants.is_empty() {
-            let grants = serde_json::to_value(&request.grants).unwrap_or_default();
-            entries.push(
-                self.details(Entry::new(Event::SessionRecorded), request)
-                    .with("grants", grants)
-                    .with_known("sessionGrantWidth", family(decision.width)),
-            );
-        }
-        decision.state = DecisionState::Approved;
-        decision.width = GrantWidth::Proven;
-        (decision, request.grants.clone())
-    }
-
-    /// What was granted with an answer holds from now on. What waits may be decided by it, and is not kept until its turn.
-    pub(super) fn grant(&mut self, delivered: &Undelivered, effects: &mut Vec<Effect>) {
-        if delivered.granted.is_empty() {
-            return;
-        }
-        self.grants
-            .record(&delivered.granted, delivered.granted_width);
-        self.judge_again(Again::Granted, effects);
     }
 
     pub(super) fn answered(
@@ -267,11 +267,14 @@ impl State {
                 {
                     if matches!(
                         delivered.decision.decided_by.effective(),
-                        DecisionSource::User { .. }
+                        DecisionSource::User { .. } | DecisionSource::Authorizer { .. }
                     ) {
                         self.given.keep(id, ask.digest, delivered.decision.clone());
                     }
-                    self.grant(&delivered, effects);
+                    self.count_uses(&delivered.rests_on, effects);
+                    if !delivered.granted.is_empty() {
+                        effects.push(Effect::KeepGrants(id.clone(), delivered.granted));
+                    }
                 }
                 self.resolve_as_decided(id, effects);
             }
@@ -312,6 +315,17 @@ impl State {
                 self.note_recorded(id);
                 self.unclaimed(Ending::RequestChanged, id, CHANGED, effects);
                 self.look_at(Candidate::of(id), effects);
+            }
+            Delivery::GrantsGone(lost) => {
+                self.expire_grants(now, effects);
+                self.take_back(lost, effects);
+                self.judge_anew(id, effects);
+            }
+            Delivery::GrantsUnsure => {
+                if let Some(ask) = self.asks.get_mut(id) {
+                    ask.distrusts_grants = true;
+                }
+                self.judge_anew(id, effects);
             }
             Delivery::Failed(cause) => {
                 let Some(ask) = self.asks.get_mut(id) else {
@@ -388,9 +402,4 @@ impl State {
             undelivered.refused = true;
         }
     }
-}
-
-/// The width of a grant, where there is something to say about it.
-fn family(width: GrantWidth) -> Option<&'static str> {
-    (width == GrantWidth::Family).then_some("family")
 }

@@ -1,6 +1,6 @@
 //! One answer to several asks that are alike, sequence by sequence.
 
-use super::super::{Effect, Event, Person};
+use super::super::{AuthorizerChain, Effect, Event, Person};
 use super::{Content, INBOX, Model, Op, Rules, by_person, id, shown, with_person};
 use crate::audit;
 use crate::presentation::select::{Choice, Plain};
@@ -156,7 +156,9 @@ fn a_rule_that_denies_one_by_now_wins() {
     put(&mut model, &[("a", "cook"), ("b", "cook")]);
     let (asks, likeness) = named(&model);
     // The answer was given before the screen heard of the new rules.
-    model.step(Event::Renewed(Rules::Second.renewal()));
+    model.step(Event::Renewed(
+        Rules::Second.renewal(AuthorizerChain::default()),
+    ));
     model.rules = Rules::Second;
     model.step(Event::AnsweredTogether {
         asks,
@@ -214,7 +216,7 @@ fn what_is_asked_for_another_reason_by_now_is_asked_again() {
     put(&mut model, &[("a", "ls -l"), ("b", "ls -l")]);
     let (asks, likeness) = named(&model);
     // Under these rules it is still asked, and because of something else.
-    let mut renewal = Rules::First.renewal();
+    let mut renewal = Rules::First.renewal(AuthorizerChain::default());
     let config = br#"{"permission": {"bash": {"ls *": "ask"}}}"#;
     renewal.policy = std::sync::Arc::new(super::policy_of(config));
     model.step(Event::Renewed(renewal));

@@ -2,7 +2,9 @@
 
 pub(crate) mod chain;
 pub(crate) mod fixtures;
+pub(crate) mod grants;
 pub(crate) mod hostile;
+pub(crate) mod judges;
 pub(crate) mod picture;
 pub(crate) mod processes;
 pub(crate) mod rust;

@@ -1,0 +1,25 @@
+//! `askrelay policy`: what the rules would say, and which rules the log suggests. It asks nobody and changes nothing.
+
+mod test;
+
+use super::PlaceArgs;
+use super::env::Env;
+use super::exit::Exit;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Sub,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Sub {
+    /// Judge a command, a path, any value or a recorded request, and tell every step
+    Test(test::Args),
+}
+
+pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
+    match &args.command {
+        Sub::Test(args) => test::run(env, place_args, args),
+    }
+}

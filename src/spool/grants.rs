@@ -1,0 +1,539 @@
+//! The files of the grants of a session: one for each that is in force.
+//!
+//! The server that granted writes them, and knows what it wrote: a file that somebody puts there or changes grants nothing. A file
+//! that is gone, or is not as the server left it, takes the grant back: the server looks before it publishes what rests on a grant.
+//!
+//! Whoever takes one back locks the directory for as long as that takes, and the server keeps it locked against that from the look
+//! until the answer is out. So no answer that comes after a revocation rests on what was revoked. Where the file system has no
+//! locks, one that is just being published may.
+//!
+//! This module does not decide what holds; it says what is there.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, text_of};
+use super::lock::{self, LockState};
+use super::{GRANTS, IoContext as _, SERVING, Spool, SpoolError, quarantine};
+use crate::clock;
+use crate::wire::{GrantRecord, MAX_REQUEST_BYTES, SessionId};
+
+/// How often, and with which pause, a server tries to keep revocations away. Whoever revokes holds the lock for as long as a file
+/// takes to go.
+const HOLD_TRIES: u32 = 20;
+const HOLD_PAUSE: Duration = Duration::from_millis(1);
+
+/// The files of the grants of a session that this process serves.
+#[derive(Debug)]
+pub struct GrantFiles {
+    spool: Spool,
+    /// Name of the session on disk.
+    name: String,
+    dir: Option<Arc<Dir>>,
+    /// The files as this process left them.
+    files: HashMap<u64, FileStamp>,
+    /// The directory as it was when it was last looked through.
+    seen: Option<FileStamp>,
+}
+
+/// Why a grant is not in force any more, by its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// It is not there.
+    #[error("its file is gone")]
+    Gone,
+    /// It is not as the server left it.
+    #[error("its file was changed by somebody else")]
+    Changed,
+    /// It cannot be told.
+    #[error("its file cannot be looked at")]
+    Unknown,
+}
+
+/// What keeps revocations away while it lives.
+#[derive(Debug)]
+#[must_use]
+pub enum GrantHold {
+    /// Nobody can take back a grant.
+    Held(Held),
+    /// There is no lock to be had on this file system.
+    Unlocked,
+    /// Somebody takes back grants, or keeps the lock for no reason.
+    Busy,
+}
+
+/// A lock on the directory of the grants.
+#[derive(Debug)]
+pub struct Held(Arc<Dir>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What is not freed here is when the directory is closed; nothing can be done about it.
+        let _freed = rustix::fs::flock(&*self.0, FlockOperation::Unlock);
+    }
+}
+
+/// What a look at all files gave.
+#[derive(Debug, Default)]
+pub struct GrantLook {
+    /// Grants that are lost.
+    pub lost: Vec<(u64, Lost)>,
+    /// Names of files that this process did not write; they were moved aside.
+    pub foreign: Vec<String>,
+}
+
+/// A file that lay there when the server came.
+#[derive(Debug)]
+pub struct FoundGrant {
+    /// Its name.
+    pub name: String,
+    /// What it holds, and the file that it is; or why it is not used.
+    pub read: Result<(GrantRecord, FileStamp), String>,
+}
+
+impl GrantFiles {
+    /// The files of `session`. Nothing is made before there is a grant.
+    pub fn new(spool: &Spool, session: &SessionId) -> Self {
+        Self {
+            spool: spool.clone(),
+            name: session.encoded(),
+            dir: None,
+            files: HashMap::new(),
+            seen: None,
+        }
+    }
+
+    /// Writes the file of a grant that comes into force.
+    pub fn write(&mut self, record: &GrantRecord) -> Result<(), SpoolError> {
+        let dir = self.place()?;
+        let name = file_name(record.id);
+        let path = || dir.path_of(&name);
+        let bytes = (record.to_json())
+            .map_err(io::Error::other)
+            .context("write the file of a grant", path())?;
+        match quarantine::publish_over(&self.spool, &dir, &name, &bytes)
+            .context("write the file of a grant", path())?
+        {
+            PublishOutcome::Published(published) => {
+                let stamp = FileStamp::of_file(&published.file);
+                let stamp = stamp.context("look at the file of a grant", path())?;
+                self.files.insert(record.id, stamp);
+                Ok(())
+            }
+            PublishOutcome::AlreadyThere => Err(SpoolError::Io {
+                doing: "write the file of a grant",
+                path: path(),
+                source: io::ErrorKind::AlreadyExists.into(),
+            }),
+        }
+    }
+
+    /// Writes the file of a grant that is in force anew, unless it was taken back meanwhile.
+    pub fn rewrite(&mut self, record: &GrantRecord) -> Result<Option<Lost>, SpoolError> {
+        let hold = self.hold();
+        if matches!(hold, GrantHold::Busy) {
+            // What stands there is for inspection only, and the next time comes.
+            return Ok(None);
+        }
+        match self.lost(record.id) {
+            Some(lost) => Ok(Some(lost)),
+            None => self.write(record).map(|()| None),
+        }
+    }
+
+    /// Takes a file over that lay there when the server came.
+    pub fn adopt(&mut self, id: u64, stamp: FileStamp) {
+        self.files.insert(id, stamp);
+    }
+
+    /// Removes the file of a grant that has ended.
+    pub fn remove(&mut self, id: u64) -> Result<(), SpoolError> {
+        if self.files.remove(&id).is_none() {
+            return Ok(());
+        }
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let name = file_name(id);
+        let removed = dir.remove(&name);
+        let (Removal::Removed | Removal::AlreadyGone) =
+            removed.context("remove the file of a grant", dir.path_of(&name))?;
+        Ok(())
+    }
+
+    /// Keeps revocations away until what it gives is dropped.
+    pub fn hold(&self) -> GrantHold {
+        let Some(dir) = &self.dir else {
+            return GrantHold::Unlocked;
+        };
+        for attempt in 0..HOLD_TRIES {
+            match rustix::fs::flock(&**dir, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => return GrantHold::Held(Held(Arc::clone(dir))),
+                Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+                Err(_) => return GrantHold::Unlocked,
+            }
+            if attempt + 1 < HOLD_TRIES {
+                std::thread::sleep(HOLD_PAUSE);
+            }
+        }
+        GrantHold::Busy
+    }
+
+    /// Which of these grants are lost.
+    pub fn lost_of(&self, ids: impl IntoIterator<Item = u64>) -> Vec<(u64, Lost)> {
+        let in_place = self.in_place();
+        ids.into_iter()
+            .filter_map(|id| {
+                let lost = in_place.err().or_else(|| self.lost(id))?;
+                Some((id, lost))
+            })
+            .collect()
+    }
+
+    /// Looks at all files, and moves aside what this process did not write.
+    pub fn look(&mut self) -> GrantLook {
+        let mut look = GrantLook {
+            lost: self.lost_of(self.files.keys().copied().collect::<Vec<_>>()),
+            foreign: Vec::new(),
+        };
+        look.lost.sort_unstable_by_key(|(id, _)| *id);
+        let Some(dir) = self.dir.clone() else {
+            return look;
+        };
+        let stamp = dir.stamp().ok();
+        if stamp.is_some() && stamp == self.seen {
+            return look;
+        }
+        let mut foreign: Vec<CString> = Vec::new();
+        let listed = dir.each_name(|name| {
+            let id = text_of(name).and_then(id_of);
+            let is_own = id.is_some_and(|id| self.files.contains_key(&id));
+            if !is_own {
+                foreign.push(name.to_owned());
+            }
+        });
+        if listed.is_err() {
+            return look;
+        }
+        for name in foreign {
+            let reason = "the server of this session did not write it";
+            let taken = quarantine::take(&self.spool, &dir, &name, reason, clock::wall_ms());
+            if matches!(taken, Ok(Some(_))) {
+                look.foreign.push(name.to_string_lossy().into_owned());
+            }
+        }
+        self.seen = dir.stamp().ok();
+        look
+    }
+
+    /// What lies there, before anything is granted. What has no business there is told as well.
+    pub fn found(&mut self) -> Result<Vec<FoundGrant>, SpoolError> {
+        let path = self.path();
+        let Some(grants) = self.spool.root.open_dir(GRANTS).context("open", &path)? else {
+            return Ok(Vec::new());
+        };
+        let Some(dir) = grants.open_dir(&self.name).context("open", &path)? else {
+            return Ok(Vec::new());
+        };
+        let dir = Arc::new(dir);
+        self.dir = Some(Arc::clone(&dir));
+        let mut found = Vec::new();
+        dir.each_name(|name| {
+            found.push(match text_of(name) {
+                Some(name) => FoundGrant {
+                    name: name.to_owned(),
+                    read: read_private(&dir, name),
+                },
+                None => FoundGrant {
+                    name: name.to_string_lossy().into_owned(),
+                    read: Err("its name is not text".to_owned()),
+                },
+            });
+        })
+        .context("list", &path)?;
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// Moves a file that is not taken over aside.
+    pub fn set_aside(&self, name: &str, reason: &str) -> Result<(), SpoolError> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let path = dir.path_of(name);
+        let name = CString::new(name)
+            .map_err(io::Error::other)
+            .context("move aside", path)?;
+        quarantine::take(&self.spool, dir, &name, reason, clock::wall_ms()).map(drop)
+    }
+
+    /// Removes a file that a server before this one left, and that nobody is to see any more.
+    pub fn sweep(&self, name: &str) -> Result<(), SpoolError> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        (dir.remove_any(name)).context("remove the file of a grant", dir.path_of(name))
+    }
+
+    /// Removes all that this process wrote, and the directory if nothing else is in it.
+    pub fn leave(&mut self) -> Result<(), SpoolError> {
+        let mut ids: Vec<u64> = self.files.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.remove(id)?;
+        }
+        self.leave_place()
+    }
+
+    /// Removes the directory where nothing is in it.
+    pub fn leave_place(&mut self) -> Result<(), SpoolError> {
+        if self.dir.take().is_none() {
+            return Ok(());
+        }
+        let path = self.path();
+        if let Some(grants) = self.spool.root.open_dir(GRANTS).context("open", &path)? {
+            let _left = grants.remove_dir(&self.name).context("remove", &path)?;
+        }
+        Ok(())
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.spool.path().join(GRANTS).join(&self.name)
+    }
+
+    /// The directory, made where it is missing. What was in one that was replaced is lost.
+    fn place(&mut self) -> Result<Arc<Dir>, SpoolError> {
+        if let Some(dir) = &self.dir
+            && self.in_place().is_ok()
+        {
+            return Ok(Arc::clone(dir));
+        }
+        let made = quarantine::ensure_dir_over(&self.spool, &self.spool.root, GRANTS)
+            .and_then(|grants| quarantine::ensure_dir_over(&self.spool, &grants, &self.name));
+        let dir = Arc::new(made.context("create", self.path())?);
+        self.seen = None;
+        self.dir = Some(Arc::clone(&dir));
+        Ok(dir)
+    }
+
+    /// Whether the path leads to the directory that is open.
+    fn in_place(&self) -> Result<(), Lost> {
+        let dir = self.dir.as_ref().ok_or(Lost::Gone)?;
+        let named = self.spool.root.stat(&format!("{GRANTS}/{}", self.name));
+        match (named, dir.identity()) {
+            (Ok(Some(named)), Ok(open)) if named.same_file(&open) => Ok(()),
+            (Ok(_), Ok(_)) => Err(Lost::Gone),
+            (Err(_), _) | (_, Err(_)) => Err(Lost::Unknown),
+        }
+    }
+
+    fn lost(&self, id: u64) -> Option<Lost> {
+        let (Some(known), Some(dir)) = (self.files.get(&id), &self.dir) else {
+            return Some(Lost::Gone);
+        };
+        match dir.stat(&file_name(id)) {
+            Ok(Some(there)) if there == *known => None,
+            Ok(Some(_)) => Some(Lost::Changed),
+            Ok(None) => Some(Lost::Gone),
+            Err(_) => Some(Lost::Unknown),
+        }
+    }
+}
+
+/// The grants of one session, as they lie in the spool.
+#[derive(Debug)]
+pub struct GrantsOf {
+    /// Name of the session on disk.
+    pub name: String,
+    /// The session, where the name is that of one.
+    pub session: Option<SessionId>,
+    /// Whether a server of the session holds its lock. Without one nothing of this is in force.
+    pub lock: LockState,
+    /// The grants, in the order of their numbers, then what is none.
+    pub grants: Vec<GrantView>,
+}
+
+/// One file of a grant.
+#[derive(Debug)]
+pub struct GrantView {
+    /// Its name.
+    pub name: String,
+    /// The number that its name stands for.
+    pub id: Option<u64>,
+    /// What it says, or why that cannot be told.
+    pub record: Result<Box<GrantRecord>, String>,
+}
+
+/// What taking grants back did.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct TakenBack {
+    /// Those that were there.
+    pub taken: Vec<u64>,
+    /// Those that were not.
+    pub unknown: Vec<u64>,
+    /// Whether the server could not be kept from publishing meanwhile: an answer that was on its way may still rest on them.
+    pub unlocked: bool,
+}
+
+impl Spool {
+    /// The grants of every session. It changes nothing.
+    pub fn grants(&self) -> Result<Vec<GrantsOf>, SpoolError> {
+        let path = self.path().join(GRANTS);
+        let Some(grants) = self.root.open_dir(GRANTS).context("open", &path)? else {
+            return Ok(Vec::new());
+        };
+        let mut names = Vec::new();
+        grants
+            .each_name(|name| names.extend(text_of(name).map(str::to_owned)))
+            .context("list", &path)?;
+        names.sort_unstable();
+        let serving = self.root.open_dir(SERVING).context("open", &path)?;
+        Ok(names
+            .into_iter()
+            .filter_map(|name| grants_of(&grants, serving.as_ref(), name))
+            .collect())
+    }
+
+    /// Takes grants of a session back: removes their files, while no server of it publishes anything that rests on them.
+    pub fn take_back(
+        &self,
+        session: &SessionId,
+        ids: &[u64],
+        patience: Duration,
+    ) -> Result<TakenBack, SpoolError> {
+        let path = self.path().join(GRANTS).join(session.encoded());
+        let mut back = TakenBack::default();
+        let opened = match self.root.open_dir(GRANTS).context("open", &path)? {
+            Some(grants) => grants.open_dir(&session.encoded()).context("open", &path)?,
+            None => None,
+        };
+        let Some(dir) = opened else {
+            back.unknown = ids.to_vec();
+            return Ok(back);
+        };
+        back.unlocked = !lock_out(&dir, patience);
+        for id in ids {
+            let name = file_name(*id);
+            match dir.remove(&name).context("remove", dir.path_of(&name))? {
+                Removal::Removed => back.taken.push(*id),
+                Removal::AlreadyGone => back.unknown.push(*id),
+            }
+        }
+        // Closing the directory frees the lock.
+        drop(dir);
+        Ok(back)
+    }
+}
+
+/// Keeps the server of a session from publishing anything that rests on a grant; tells whether that worked.
+fn lock_out(dir: &Dir, patience: Duration) -> bool {
+    let until = clock::now().after(patience);
+    loop {
+        match rustix::fs::flock(dir, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return true,
+            Err(Errno::WOULDBLOCK | Errno::INTR) if clock::now() < until => {
+                std::thread::sleep(HOLD_PAUSE);
+            }
+            Err(_) => return false,
+        }
+    }
+}
+
+fn grants_of(grants: &Dir, serving: Option<&Dir>, name: String) -> Option<GrantsOf> {
+    let session = SessionId::from_encoded(&name);
+    let lock = match (&session, serving) {
+        (Some(session), Some(serving)) => {
+            lock::state(serving, session).unwrap_or(LockState::Unsupported)
+        }
+        _ => LockState::Absent,
+    };
+    let mut views = Vec::new();
+    match grants.open_dir(&name) {
+        Ok(Some(dir)) => {
+            let mut names = Vec::new();
+            let listed = dir.each_name(|name| {
+                // What is being written has a dot before its name.
+                names.extend(
+                    text_of(name)
+                        .filter(|name| !name.starts_with('.'))
+                        .map(str::to_owned),
+                );
+            });
+            if let Err(error) = listed {
+                views.push(bad(&name, &error.to_string()));
+            }
+            names.sort_unstable_by_key(|name| (id_of(name).unwrap_or(u64::MAX), name.clone()));
+            for name in names {
+                let record = match read(&dir, &name) {
+                    None => continue,
+                    Some(Ok((record, _))) => Ok(Box::new(record)),
+                    Some(Err(reason)) => Err(reason),
+                };
+                let id = id_of(&name);
+                views.push(GrantView { name, id, record });
+            }
+        }
+        Ok(None) => return None,
+        Err(error) => views.push(bad(&name, &format!("it cannot be looked into: {error}"))),
+    }
+    Some(GrantsOf {
+        session,
+        lock,
+        grants: views,
+        name,
+    })
+}
+
+fn bad(name: &str, reason: &str) -> GrantView {
+    GrantView {
+        name: name.to_owned(),
+        id: None,
+        record: Err(reason.to_owned()),
+    }
+}
+
+/// Reads the file of a grant; `None` where it is gone.
+fn read(dir: &Dir, name: &str) -> Option<Result<(GrantRecord, FileStamp), String>> {
+    Some(match dir.read(name, MAX_REQUEST_BYTES) {
+        FileRead::Missing => return None,
+        FileRead::Refused(refusal) => Err(refusal.to_string()),
+        FileRead::Failed(error) => Err(error.to_string()),
+        FileRead::Content { bytes, stamp } => match GrantRecord::from_json(&bytes) {
+            Ok(record) if id_of(name) == Some(record.id) => Ok((record, stamp)),
+            Ok(record) => Err(format!("its number {} is not its name", record.id)),
+            Err(unusable) => Err(unusable.to_string()),
+        },
+    })
+}
+
+/// As [`read`], of a file that nobody else may even read, and that belongs to nobody else.
+fn read_private(dir: &Dir, name: &str) -> Result<(GrantRecord, FileStamp), String> {
+    let stat = dir.stat_whole(name).map_err(|error| error.to_string())?;
+    let read = read(dir, name).ok_or("it is gone")??;
+    let Some(stat) = stat.filter(|stat| FileStamp::of(stat) == read.1) else {
+        return Err("it changes while it is read".to_owned());
+    };
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(format!("it belongs to user {}", stat.st_uid));
+    }
+    let mode = stat.st_mode & 0o7777;
+    if mode != 0o600 {
+        return Err(format!("its mode is {mode:04o}, not 0600"));
+    }
+    Ok(read)
+}
+
+fn file_name(id: u64) -> String {
+    format!("{id}.json")
+}
+
+/// The number that a file name stands for.
+fn id_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".json")?;
+    let id: u64 = digits.parse().ok()?;
+    (file_name(id) == name).then_some(id)
+}
+
+#[cfg(test)]
+mod tests;
