@@ -144,13 +144,10 @@ impl Config {
     /// is in force.
     pub fn not_in_force(&self) -> Vec<&'static str> {
         let default = Self::default();
-        let set = [
-            ("debugLog", self.debug_log != default.debug_log),
-            (
-                "persistGrants",
-                self.persist_grants != default.persist_grants,
-            ),
-        ];
+        let set = [(
+            "persistGrants",
+            self.persist_grants != default.persist_grants,
+        )];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)
             .map(|(key, _)| key)

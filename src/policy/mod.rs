@@ -23,6 +23,7 @@ mod examples;
 mod front_matter;
 mod index;
 mod infrastructure;
+mod insert;
 mod json;
 mod judge;
 mod keys;
@@ -45,6 +46,7 @@ pub use config::{
 pub use dialog_keys::DialogKeys;
 pub use envelope::{Bounds, Cap, Enveloped, RulesInForce};
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
+pub use insert::{NewRule, NewRules};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
 pub use keys::{CONFIG_SCHEMA, Counts, KEYS, Key, ProjectMay};

@@ -17,6 +17,7 @@ mod flow_ask;
 mod flow_chain;
 mod flow_clocks;
 mod flow_config;
+mod flow_debug;
 mod flow_events;
 mod flow_evidence;
 mod flow_grants;
