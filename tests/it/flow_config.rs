@@ -33,7 +33,7 @@ fn rules_that_change_hold_for_the_next_ask_without_a_restart() {
 }
 
 #[test]
-fn route_7_and_conc_3_rules_that_are_read_again_settle_what_waits_and_what_is_on_screen() {
+fn conc_3_rules_that_are_read_again_settle_what_waits_and_what_is_on_screen() {
     let place = Configured::new(MAKE_IS_ASKED);
     let mut server = place.select();
     let start = |id: &str, value: &str| {
