@@ -43,7 +43,7 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
-pub use self::log::{Options, ReviewLog};
+pub use self::log::{Options, ReviewLog, Stream};
 pub use approvals::{Approvals, Approved, Unknown};
 pub use decider::{Decider, DeciderKind, Hop};
 pub use entry::Entry;

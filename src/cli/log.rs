@@ -357,6 +357,11 @@ fn how(entry: &Logged) -> Vec<String> {
         let label = decider.map_or_else(|| "unknown".to_owned(), |decider| decider.label());
         parts.push(format!("by {label}"));
     }
+    // A program of the operator, and what a link of the chain said.
+    parts.extend(entry.text("name").map(|name| {
+        let said = entry.text("outcome").filter(|_| entry.is_of_link());
+        said.map_or_else(|| name.to_owned(), |said| format!("{name}: {said}"))
+    }));
     parts.extend(
         ["command", "path", "skillName", "target"]
             .iter()
@@ -426,6 +431,19 @@ mod tests {
                 &json!({"timestamp": "t", "event": "forwarded_permission.serving_started", "sessionId": "main"})
             ),
             "t  forwarded_permission.serving_started  -> main"
+        );
+        assert_eq!(
+            line_of(&json!({
+                "timestamp": "t", "event": "authorizer_link", "requestId": "r1", "name": "judge", "outcome": "capped",
+                "latencyMs": 7, "reason": "looks fine",
+            })),
+            "t  authorizer_link  r1  judge: capped  (looks fine)"
+        );
+        assert_eq!(
+            line_of(
+                &json!({"timestamp": "t", "event": "annotator_failed", "name": "hints", "reason": "it broke"})
+            ),
+            "t  annotator_failed  hints  (it broke)"
         );
         assert_eq!(line_of(&json!({})), "-  ");
     }

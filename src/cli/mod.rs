@@ -23,6 +23,7 @@ mod output;
 mod pin;
 mod place;
 mod policy;
+mod programs;
 mod project;
 mod reload;
 mod revoke;

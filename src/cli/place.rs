@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::env::{self, Env};
 use super::layers::{FileSeen, InForce, Layout, Seen, Wanted};
 use super::{Hinted, PlaceArgs, output};
-use crate::audit::{Options, ReviewLog};
+use crate::audit::{Options, ReviewLog, Stream};
 use crate::clock;
 use crate::policy::{Config, Layered, MAX_CONFIG_BYTES, Policy, Source};
 use crate::serve::{SourceFile, Trouble};
@@ -240,6 +240,7 @@ impl<'a> Place<'a> {
 
     fn log_options(config: &Config) -> Options {
         Options {
+            stream: Stream::Review,
             field_max_width: config.review_log_field_max_width,
             max_bytes: config.review_log_rotation.max_bytes,
             max_age: config.review_log_rotation.max_age,
@@ -279,6 +280,30 @@ impl<'a> Place<'a> {
                 ReviewLog::unopened(&path, options, clock::wall_ms(), &error)
             }
         })
+    }
+
+    /// The debug log, where it is switched on: beside the review log, and no decision waits for it.
+    pub(super) fn debug_log(&self, config: &Config) -> Arc<ReviewLog> {
+        let off = || Arc::new(ReviewLog::disabled());
+        if !config.debug_log.is_on() {
+            return off();
+        }
+        let opened = self.log_file().and_then(|review| {
+            let path = review.with_file_name("debug.jsonl");
+            anyhow::ensure!(path != review, "{} is the review log", path.display());
+            let options = Options {
+                stream: Stream::Debug,
+                ..Self::log_options(config)
+            };
+            Ok(ReviewLog::open(&path, options)?)
+        });
+        match opened {
+            Ok(log) => Arc::new(log),
+            Err(error) => {
+                output::warn(&format!("the debug log is not written: {error:#}"));
+                off()
+            }
+        }
     }
 
     /// The session that is meant where nothing else says.

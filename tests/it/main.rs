@@ -16,6 +16,7 @@ mod evidence_fixtures;
 mod flow_ask;
 mod flow_chain;
 mod flow_clocks;
+mod flow_debug;
 mod flow_events;
 mod flow_evidence;
 mod flow_grants;
