@@ -479,10 +479,7 @@ fn policy_6_a_deny_anywhere_is_said_before_anybody_is_asked() {
     recorded["accessIntent"]["askingUnits"] =
         json!([{ "command": "ls /srv/x" }, { "command": "rm -rf /srv/x" }]);
     spool.put_request("P", &recorded);
-    assert_eq!(
-        spool.await_response("P", "r1")["state"],
-        "denied"
-    );
+    assert_eq!(spool.await_response("P", "r1")["state"], "denied");
     assert!(!server.running.stdout().contains("Permission Required"));
     server.stop();
 }
