@@ -10,7 +10,7 @@ use super::layers::{FileSeen, InForce, Layout, Seen, Wanted};
 use super::{Hinted, PlaceArgs, output};
 use crate::audit::{Options, ReviewLog, Stream};
 use crate::clock;
-use crate::policy::{Config, Layered, MAX_CONFIG_BYTES, Policy};
+use crate::policy::{Config, Layered, MAX_CONFIG_BYTES, Policy, Source};
 use crate::serve::{SourceFile, Trouble};
 use crate::spool::{Missing, Spool, TrustStore, canonical_directory, read_operator_file};
 use crate::wire::SessionId;
@@ -335,6 +335,16 @@ impl Loaded {
     /// Compiles the recorded policy. An agent whose file cannot be read is allowed nothing by a rule.
     pub(super) fn policy(&self, home: Option<&str>) -> Policy {
         self.force.policy(&self.layered, home)
+    }
+
+    /// The same, if the user's configuration were this one.
+    pub(super) fn policy_under(&self, config: Config, label: &str, home: Option<&str>) -> Policy {
+        let mut sources = self.force.sources.clone();
+        sources.global = Some(Source {
+            label: label.to_owned(),
+            config,
+        });
+        sources.policy(&sources.layered().config, home)
     }
 }
 

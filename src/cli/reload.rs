@@ -13,16 +13,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::env::Env;
 use super::layers::{FileSeen, InForce, Layout, Seen, Wanted};
 use super::place::Loaded;
-use crate::audit::ReviewLog;
+use super::programs::Programs;
 use crate::clock;
-use crate::policy::{Config, Layered, Notice, Program};
-use crate::program::Executable;
-use crate::serve::{
-    AnnotatorChain, Annotators, AuthorizerChain, Authorizers, Renewal, SourceFile, Trouble,
-};
+use crate::policy::{Layered, Notice};
+use crate::serve::{Renewal, SourceFile, Trouble};
 use crate::spool::{LookedAt, OnWake, Wake, Watch, WatchId, look_at_operator_file};
 
 /// How often the files are looked at behind a watch that works, and without one.
@@ -53,39 +49,6 @@ pub(super) fn renewal(
         forwarding_timeout: config.forwarding_timeout,
         request_max_age: config.request_max_age,
         limits: config.limits,
-    }
-}
-
-/// What the programs of a configuration are started with: variables of this process, and where their stderr goes.
-#[derive(Clone)]
-pub(super) struct Programs {
-    pub(super) env: Env,
-    pub(super) debug: Arc<ReviewLog>,
-}
-
-impl Programs {
-    fn executable(&self, kind: &str, name: &str, program: &Program) -> Executable {
-        Executable::new(program, |name| self.env.variable(name))
-            .keeping_stderr(Arc::clone(&self.debug), format!("{kind} {name}"))
-    }
-
-    fn authorizers(&self, config: &Config) -> AuthorizerChain {
-        let mut authorizers = Authorizers::default();
-        for (name, program) in &config.authorizers {
-            let executable = self.executable("authorizer", name, program);
-            // Each name stands there once, so none is taken.
-            let _registered = authorizers.register(name, executable.timeout(), executable);
-        }
-        authorizers.chain(&config.authorizer_chain, &config.authorizer_trust)
-    }
-
-    fn annotators(&self, config: &Config) -> AnnotatorChain {
-        let mut annotators = Annotators::default();
-        for (name, program) in &config.annotators {
-            let executable = self.executable("annotator", name, program);
-            annotators.register(name, executable.timeout(), executable);
-        }
-        annotators.chain(&config.annotator_chain)
     }
 }
 

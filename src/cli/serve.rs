@@ -13,7 +13,8 @@ use super::events::Listener;
 use super::exit::Exit;
 use super::pin::Pins;
 use super::place::{Loaded, Place};
-use super::reload::{self, Programs, Reload};
+use super::programs::Programs;
+use super::reload::{self, Reload};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester, Trust};
 use crate::clock;
@@ -120,10 +121,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
     let home = place.home();
     let files = loaded.files.clone();
-    let programs = Programs {
-        env: env.clone(),
-        debug: place.debug_log(&loaded.config),
-    };
+    let programs = Programs::new(env.clone(), place.debug_log(&loaded.config));
     let first = reload::renewal(
         &programs,
         &loaded.force,

@@ -505,6 +505,12 @@ impl State {
         link.map(|link| link.name().to_owned())
     }
 
+    /// Whether a link has denied an ask, which is about to be answered so.
+    pub(super) fn is_denied_by_link(&self, id: &RequestId) -> bool {
+        let chain = self.asks.get(id).map(|ask| &ask.chain);
+        matches!(chain, Some(Chain::Ruled(ruled)) if ruled.verdict == AuthorizerVerdict::Deny)
+    }
+
     /// Whether the chain was asked about an ask and no link ruled.
     pub(super) fn chain_is_over(&self, id: &RequestId) -> bool {
         let ask = self.asks.get(id);
