@@ -32,7 +32,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::annotations::Annotations;
-pub use self::chain::{CHAIN_GRACE, LinkTally};
+pub use self::chain::{CHAIN_GRACE, LinkTally, MOST_CHAINS};
 use super::chain::AuthorizerChain;
 use super::event::{Care, Effect, Event, FileClock, InLine, ParentLife};
 use super::queue::Queue;
@@ -87,6 +87,8 @@ pub struct Setup {
     pub annotates: bool,
     /// Who is asked before the person.
     pub chain: AuthorizerChain,
+    /// How many asks have a chain running at once.
+    pub most_chains: usize,
 }
 
 /// A serving session.
