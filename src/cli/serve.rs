@@ -118,7 +118,13 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     });
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
-    let settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
+    let mut settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
+    if settings.persist_grants && !log.is_enabled() {
+        output::warn(
+            "\"persistGrants\" is on, and no review log is kept that could bear a grant out after a restart: grants end with this server",
+        );
+        settings.persist_grants = false;
+    }
     let listener = match args.events {
         Some(target) => Some(Listener::start(
             &target,

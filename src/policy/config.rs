@@ -149,10 +149,6 @@ impl Config {
                 self.authorizer_chain != default.authorizer_chain,
             ),
             ("shellTools", self.shell_tools != default.shell_tools),
-            (
-                "persistGrants",
-                self.persist_grants != default.persist_grants,
-            ),
         ];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)

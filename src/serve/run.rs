@@ -236,6 +236,7 @@ impl Server {
                 Mode::Dialog | Mode::Select | Mode::Headless => None,
             },
             annotates: !settings.annotators.is_empty(),
+            persist_grants: settings.persist_grants,
         };
         let grants = SessionRules::new(settings.home.as_deref());
         let keeper = GrantKeeper::new(spool, &session, settings.persist_grants);

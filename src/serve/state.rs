@@ -80,6 +80,8 @@ pub struct Setup {
     pub inbox: Option<policy::Inbox>,
     /// Whether there are annotators.
     pub annotates: bool,
+    /// Whether what is granted outlives this server.
+    pub persist_grants: bool,
 }
 
 /// A serving session.

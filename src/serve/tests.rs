@@ -391,6 +391,7 @@ impl Model {
             limits: policy::Limits::default(),
             inbox,
             annotates,
+            persist_grants: false,
         };
         let mut state = State::new(
             setup,
