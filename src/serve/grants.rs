@@ -419,11 +419,11 @@ mod tests {
 
     #[test]
     fn only_what_is_left_of_it_is_taken_over() {
-        let time = Lifetime::For(Duration::from_secs(60));
+        let time = Lifetime::For(Duration::from_mins(1));
         let left = |at| taken(&claim(time, 0), at).map(|(_, left)| left.unwrap());
         assert_eq!(left(AT + 20_000), Ok(Duration::from_secs(40)));
         // A clock before its time prolongs nothing.
-        assert_eq!(left(AT - 20_000), Ok(Duration::from_secs(60)));
+        assert_eq!(left(AT - 20_000), Ok(Duration::from_mins(1)));
         assert_eq!(left(AT + 60_000), Err("its time is over".to_owned()));
         let counted = |in_file, in_log| {
             let mut claim = claim(Lifetime::Uses(5), in_file);
