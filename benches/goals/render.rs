@@ -53,6 +53,7 @@ fn ask(payload: &PromptPayload) -> Ask<'_> {
         grants: &[],
         directory: Some("/srv/app"),
         asked_because: None,
+        with_chain: None,
         waiting: 0,
     }
 }

@@ -86,12 +86,24 @@ events! {
         AnnotatorFailed = "annotator_failed",
         /// The configuration names an annotator that there is no program for.
         AnnotatorUnregistered = "annotator_chain_unregistered_link",
+        /// The chain of authorizers begins with an ask.
+        ChainResolved = "authorizer_chain_resolved",
+        /// An ask is passed on, so that the chain of the session that gets it judges it, and none here.
+        ChainDelegated = "authorizer_chain_delegated",
+        /// A link of the chain was asked about an ask, and this came of it.
+        AuthorizerLink = "authorizer_link",
+        /// An allow of a link holds on an excluded surface, for the link is trusted there.
+        TrustedAllow = "authorizer_trusted_allow",
+        /// The configuration names an authorizer that there is no program for.
+        AuthorizerUnregistered = "authorizer_chain_unregistered_link",
         /// The configuration was read again and is in force.
         ConfigReloaded = "config.reloaded",
         /// The configuration was read again and cannot be used: what was allowed is asked.
         ConfigBroken = "config.broken",
         /// The project's configuration is not as it was trusted: the rules from before hold.
         ConfigUntrusted = "config.untrusted",
+        /// What a program has written to stderr, in the debug log.
+        ProgramStderr = "program.stderr",
         /// Something could not be used or done, and the session goes on.
         Warning = "permission_forwarding.warning",
         /// Something failed for an ask, and is tried again.

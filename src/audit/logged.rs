@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::decider::{Decider, DeciderKind};
-use super::event::Ending;
+use super::event::{Ending, Event};
 
 /// Members that name a session.
 pub(super) const SESSION_KEYS: [&str; 4] = [
@@ -48,6 +48,11 @@ pub(super) fn is_terminal(event: &str) -> bool {
     )
 }
 
+/// Whether entries of this event tell what a link of the chain of authorizers said.
+pub(super) fn is_of_link(event: &str) -> bool {
+    event == Event::AuthorizerLink.name()
+}
+
 /// An entry of a log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logged(Map<String, Value>);
@@ -66,6 +71,11 @@ impl Logged {
     /// A member that is a text.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str()
+    }
+
+    /// A member that is a whole number.
+    pub fn count(&self, key: &str) -> Option<u64> {
+        self.0.get(key)?.as_u64()
     }
 
     /// A member that is a switch.
@@ -123,6 +133,11 @@ impl Logged {
     /// Whether this is the serving side's last word on an ask.
     pub fn is_terminal(&self) -> bool {
         is_terminal(self.event())
+    }
+
+    /// Whether this tells what a link of the chain of authorizers said.
+    pub fn is_of_link(&self) -> bool {
+        is_of_link(self.event())
     }
 
     /// How the ask ended, where the entry tells of an end.

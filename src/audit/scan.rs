@@ -16,7 +16,7 @@ use super::AuditError;
 use super::family::Rotated;
 use super::files::{self, Access, Files, Identity, failed};
 use super::lines::{Line, Lines};
-use super::logged::{Logged, is_terminal};
+use super::logged::{Logged, is_of_link, is_terminal};
 use super::query::Query;
 use super::reader::glued;
 
@@ -162,7 +162,7 @@ impl Scan {
         self
     }
 
-    /// The same, but only the last words of serving sessions are read whole; of the others it is enough to know that they are there.
+    /// The same, but only the last words of serving sessions, and of the links of their chains, are read whole; of the others it is enough to know that they are there.
     /// Where anything is asked for in particular, all are read.
     #[must_use]
     pub fn decisions_only(mut self) -> Self {
@@ -439,6 +439,7 @@ impl Wanted {
         if self.decisions_only
             && let Some((event, at_ms)) = header_of(bytes)
             && !is_terminal(event)
+            && !is_of_link(event)
         {
             let bytes = bytes.len();
             return see(Found::Header {

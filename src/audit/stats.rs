@@ -44,6 +44,69 @@ impl Tally {
     }
 }
 
+/// How often a link of the authorizer chain was asked, and what came of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkTally {
+    /// Verdicts that allowed.
+    pub allowed: u64,
+    /// Verdicts that denied.
+    pub denied: u64,
+    /// Verdicts that left it open.
+    pub deferred: u64,
+    /// Allows that did not count.
+    pub capped: u64,
+    /// Times that it gave no verdict.
+    pub failed: u64,
+    /// Times that it was stopped, for its verdict was not needed any more.
+    pub cancelled: u64,
+    /// How many took so many milliseconds, to two digits; those that were stopped are not among them.
+    latencies: BTreeMap<u64, u64>,
+}
+
+impl LinkTally {
+    /// How often it was asked.
+    pub const fn asked(&self) -> u64 {
+        self.allowed + self.denied + self.deferred + self.capped + self.failed + self.cancelled
+    }
+
+    /// What the middle one of its verdicts and failures took, in milliseconds, to two digits.
+    pub fn median_ms(&self) -> Option<u64> {
+        let all: u64 = self.latencies.values().sum();
+        let mut before = 0;
+        let middle = self.latencies.iter().find(|(_, count)| {
+            before += **count;
+            before * 2 >= all
+        });
+        middle.map(|(latency, _)| *latency)
+    }
+
+    fn count(&mut self, outcome: &str, latency_ms: Option<u64>) {
+        let of = match outcome {
+            "allow" => &mut self.allowed,
+            "deny" => &mut self.denied,
+            "defer" => &mut self.deferred,
+            "capped" => &mut self.capped,
+            "failed" => &mut self.failed,
+            "cancelled" => &mut self.cancelled,
+            // Nobody has written that yet.
+            _ => return,
+        };
+        *of += 1;
+        if let Some(latency) = latency_ms.filter(|_| outcome != "cancelled") {
+            *self.latencies.entry(two_digits(latency)).or_default() += 1;
+        }
+    }
+}
+
+/// A number with all but its first two digits made zero, so that there are few of them.
+fn two_digits(number: u64) -> u64 {
+    let mut unit = 1;
+    while number / unit >= 100 {
+        unit *= 10;
+    }
+    number / unit * unit
+}
+
 /// What a log holds, in numbers.
 #[derive(Debug, Default)]
 pub struct Stats {
@@ -67,6 +130,8 @@ pub struct Stats {
     pub by_decider: BTreeMap<DeciderKind, Tally>,
     /// Decisions by link of the authorizer chain.
     pub by_link: BTreeMap<String, Tally>,
+    /// How often each link of the authorizer chain was asked, and what it said.
+    pub links: BTreeMap<String, LinkTally>,
     /// Decisions by the agent that asked.
     pub by_agent: BTreeMap<String, Tally>,
     /// Decisions by the session that answered.
@@ -82,6 +147,12 @@ impl Stats {
         self.count_header(entry.event(), entry.at_ms(), bytes);
         if entry.is_terminal() {
             self.decision(entry);
+        } else if entry.is_of_link() {
+            let link = named(&mut self.links, entry.text("name").unwrap_or("-"));
+            link.count(
+                entry.text("outcome").unwrap_or_default(),
+                entry.count("latencyMs"),
+            );
         }
     }
 
@@ -227,6 +298,34 @@ mod tests {
         assert_eq!(stats.human_share(), Some(0.5));
         assert_eq!(stats.events["forwarded_permission.approved"], 4);
         assert_eq!(Stats::default().human_share(), None);
+    }
+
+    #[test]
+    fn what_each_link_said_is_counted_with_the_middle_of_its_times() {
+        let said = |outcome: &str, latency: Value| json!({"event": "authorizer_link", "name": "judge", "outcome": outcome, "latencyMs": latency});
+        let stats = stats(&[
+            said("allow", json!(1)),
+            said("deny", json!(1_234)),
+            said("defer", json!(1_299)),
+            said("failed", json!(30_007)),
+            said("capped", json!("soon")),
+            said("cancelled", json!(1)),
+            said("odd", json!(1)),
+        ]);
+        let link = &stats.links["judge"];
+        assert_eq!(link.asked(), 6);
+        let counts = [
+            link.allowed,
+            link.denied,
+            link.deferred,
+            link.capped,
+            link.failed,
+        ];
+        assert_eq!(counts, [1; 5]);
+        assert_eq!(link.median_ms(), Some(1_200));
+        assert_eq!(LinkTally::default().median_ms(), None);
+        assert_eq!(two_digits(u64::MAX), 18_000_000_000_000_000_000);
+        assert_eq!(stats.decisions.total(), 0);
     }
 
     #[test]

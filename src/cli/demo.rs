@@ -18,7 +18,7 @@ use crate::policy::{Config, LayerRules, Layers, Policy};
 use crate::presentation::select::Choice;
 use crate::presentation::text::visible;
 use crate::prompt::{Prompter, ScriptedPrompter};
-use crate::serve::{AnnotatorChain, Mode, Server, Settings, Shown};
+use crate::serve::{AnnotatorChain, AuthorizerChain, Mode, Server, Settings, Shown};
 use crate::spool::{Missing, Spool};
 use crate::wire::SessionId;
 
@@ -78,6 +78,7 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
     };
     let settings = Settings {
         annotators: AnnotatorChain::default(),
+        authorizers: AuthorizerChain::default(),
         session,
         agent: "demo".to_owned(),
         mode,

@@ -118,7 +118,7 @@ fn lineage(
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.config()?.config;
+    let config = place.user_config()?;
     // The child must find a spool, even if it is the first to ask.
     let spool = place.spool(Missing::Create)?;
     let own = role::served(

@@ -8,6 +8,7 @@
 )]
 
 mod ask;
+mod config;
 mod demo;
 mod env;
 mod events;
@@ -15,12 +16,16 @@ mod exit;
 mod grants;
 mod input;
 mod launch;
+mod layers;
 mod log;
 mod ls;
 mod output;
 mod pin;
 mod place;
 mod policy;
+mod programs;
+mod project;
+mod reload;
 mod revoke;
 mod role;
 mod roles;
@@ -61,6 +66,12 @@ struct PlaceArgs {
     /// Configuration file [env: ASKRELAY_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Project whose configuration counts, if it is trusted [default: the working directory]
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_project")]
+    project: Option<PathBuf>,
+    /// No configuration of a project counts
+    #[arg(long, global = true)]
+    no_project: bool,
     /// Review log [env: ASKRELAY_LOG]
     #[arg(long, global = true, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -86,6 +97,8 @@ enum Command {
     Log(log::Args),
     /// Say what the rules would say, and why
     Policy(policy::Args),
+    /// Check and show the configuration, and have that of a project count
+    Config(config::Args),
     /// Print the JSON Schema of a document on disk
     Schema(schema::Args),
     /// See it work: a serving session and three children in this terminal
@@ -158,6 +171,7 @@ pub fn run() -> ExitCode {
         Command::Show(args) => show::run(&env, &place, &args),
         Command::Log(args) => log::run(&env, &place, &args),
         Command::Policy(args) => policy::run(&env, &place, &args),
+        Command::Config(args) => config::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Demo(args) => demo::run(&env, &args),
     };

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::env::{self, Env};
+use super::layers::{FileSeen, InForce, Layout, Seen, Wanted};
 use super::{Hinted, PlaceArgs, output};
-use crate::audit::{Options, ReviewLog};
+use crate::audit::{Options, ReviewLog, Stream};
 use crate::clock;
-use crate::policy::{
-    AgentLayer, AgentOwner, Config, FrontMatter, LayerRules, Layers, MAX_CONFIG_BYTES, Policy,
-};
-use crate::spool::{Missing, OperatorFile, Spool, list_operator_files, read_operator_file};
+use crate::policy::{Config, Layered, MAX_CONFIG_BYTES, Policy, Source};
+use crate::serve::{SourceFile, Trouble};
+use crate::spool::{Missing, Spool, TrustStore, canonical_directory, read_operator_file};
 use crate::wire::SessionId;
 
 /// Where things are, resolved.
@@ -21,11 +21,20 @@ pub(super) struct Place<'a> {
     args: &'a PlaceArgs,
 }
 
-/// A configuration, and the directory that its agents lie in.
+/// All layers of a configuration, as they are in force.
 pub(super) struct Loaded {
-    /// The configuration; defaults where there is no file.
+    /// The effective settings; defaults where there is no file.
     pub(super) config: Config,
-    agents: Option<PathBuf>,
+    /// Where the layers lie.
+    pub(super) layout: Layout,
+    /// Which paths were looked at.
+    pub(super) places: Vec<PathBuf>,
+    /// Which files were read.
+    pub(super) files: Vec<SourceFile>,
+    /// What of them counts.
+    pub(super) force: InForce,
+    /// The same, laid over each other.
+    pub(super) layered: Layered,
 }
 
 impl<'a> Place<'a> {
@@ -58,47 +67,130 @@ impl<'a> Place<'a> {
         Ok(Spool::open(&self.spool_path()?, missing)?)
     }
 
-    /// Reads the configuration. A file that was named must be there; the default one need not.
-    pub(super) fn config(&self) -> anyhow::Result<Loaded> {
-        let named = self
-            .args
-            .config
-            .clone()
-            .or_else(|| self.env.own_path(env::CONFIG));
-        let path = match &named {
-            Some(path) => Some(self.absolute(path)),
+    /// Where the layers of the configuration lie.
+    pub(super) fn layout(&self) -> anyhow::Result<Layout> {
+        let global = match self.named_config() {
+            Some(path) => Some(self.absolute(&path)),
             None => self.env.config_dir().map(|dir| dir.join("config.json")),
         };
-        let Some(path) = path else {
-            return Ok(Loaded {
-                config: Config::default(),
-                agents: None,
-            });
-        };
-        let agents = path.parent().map(|dir| dir.join("agents"));
-        match read_operator_file(&path, MAX_CONFIG_BYTES)
-            .context("cannot read the configuration")?
+        Ok(Layout {
+            global,
+            project: self.project()?,
+            store: self.trust_store(),
+        })
+    }
+
+    fn named_config(&self) -> Option<PathBuf> {
+        self.args
+            .config
+            .clone()
+            .or_else(|| self.env.own_path(env::CONFIG))
+    }
+
+    /// The directory of the project, canonical: the one that was named, which must be there, or the working directory.
+    fn project(&self) -> anyhow::Result<Option<PathBuf>> {
+        match &self.args.project {
+            _ if self.args.no_project => Ok(None),
+            Some(path) => canonical_directory(&self.absolute(path))
+                .map(Some)
+                .map_err(|error| {
+                    Hinted::usage(
+                        format!(
+                            "{} cannot be the project: {}",
+                            path.display(),
+                            crate::ask::describe(&error)
+                        ),
+                        "name a directory with --project, or go without one by --no-project",
+                    )
+                }),
+            // A working directory that is gone holds no configuration.
+            None => Ok(self.env.cwd().and_then(|cwd| canonical_directory(cwd).ok())),
+        }
+    }
+
+    /// Where it stands which projects are trusted.
+    pub(super) fn trust_store(&self) -> Option<TrustStore> {
+        let state = self.env.state_dir()?;
+        Some(TrustStore::new(state.join("trusted")))
+    }
+
+    /// Reads all layers of the configuration, and says what somebody should know of them. A file that was named must be there; the
+    /// default one need not.
+    pub(super) fn config(&self) -> anyhow::Result<Loaded> {
+        let layout = self.layout()?;
+        let seen = layout.read(Wanted::Everything);
+        self.check_global(&layout, &seen)?;
+        let places = layout.places(&seen);
+        let files = seen.files();
+        let mut force = seen.in_force(None);
+        if let (true, Some(trouble)) = (force.sources.is_broken, &force.trouble) {
+            return Err(unusable(trouble.text()));
+        }
+        let layered = force.layered();
+        let trouble = force.trouble.as_ref().map(Trouble::text);
+        for text in trouble
+            .into_iter()
+            .chain(force.remarks.iter().map(String::as_str))
         {
-            OperatorFile::Missing if named.is_some() => Err(Hinted::usage(
+            output::warn(text);
+        }
+        Self::tell_notices(&layered.config);
+        Ok(Loaded {
+            config: layered.config.clone(),
+            layout,
+            places,
+            files,
+            force,
+            layered,
+        })
+    }
+
+    /// Reads the settings alone, for a process that asks: the user's, and those of a project that is trusted.
+    pub(super) fn settings(&self) -> anyhow::Result<Config> {
+        let layout = self.layout()?;
+        let seen = layout.read(Wanted::Settings);
+        self.check_global(&layout, &seen)?;
+        let mut force = seen.in_force(None);
+        let config = force.layered().config;
+        Self::tell_notices(&config);
+        Ok(config)
+    }
+
+    /// Reads the user's own settings.
+    pub(super) fn user_config(&self) -> anyhow::Result<Config> {
+        let layout = Layout {
+            project: None,
+            ..self.layout()?
+        };
+        let seen = layout.read(Wanted::Settings);
+        self.check_global(&layout, &seen)?;
+        let config = seen.in_force(None).layered().config;
+        Self::tell_notices(&config);
+        Ok(config)
+    }
+
+    fn check_global(&self, layout: &Layout, seen: &Seen) -> anyhow::Result<()> {
+        let Some(path) = &layout.global else {
+            return Ok(());
+        };
+        match &seen.global {
+            FileSeen::Missing if self.named_config().is_some() => Err(Hinted::usage(
                 format!("there is no configuration at {}", path.display()),
                 "check --config and ASKRELAY_CONFIG; without them the defaults hold",
             )),
-            OperatorFile::Missing => Ok(Loaded {
-                config: Config::default(),
-                agents,
-            }),
-            OperatorFile::Content(bytes) => match Config::read(&bytes, &path.to_string_lossy()) {
-                Ok(config) => {
-                    for notice in &config.notices {
-                        output::warn(&notice.to_string());
-                    }
-                    Ok(Loaded { config, agents })
-                }
-                Err(error) => Err(Hinted::usage(
-                    error.to_string(),
-                    "docs/configuration.md lists the keys; a file with an error is not used in part",
-                )),
-            },
+            FileSeen::Missing | FileSeen::Good { .. } => Ok(()),
+            FileSeen::Broken { text, .. } => {
+                // What the machine says against it has a hint of its own.
+                let _read = read_operator_file(path, MAX_CONFIG_BYTES)
+                    .context("cannot read the configuration")?;
+                Err(unusable(text))
+            }
+        }
+    }
+
+    fn tell_notices(config: &Config) {
+        for notice in &config.notices {
+            output::warn(&notice.to_string());
         }
     }
 
@@ -129,6 +221,11 @@ impl<'a> Place<'a> {
             .context("no home directory is known to put the review log in")
     }
 
+    /// Whether the configuration was named by its flag or variable.
+    pub(super) fn names_config(&self) -> bool {
+        self.named_config().is_some()
+    }
+
     /// Whether the review log was named by its flag or variable.
     pub(super) fn names_log(&self) -> bool {
         self.named_log().is_some()
@@ -143,6 +240,7 @@ impl<'a> Place<'a> {
 
     fn log_options(config: &Config) -> Options {
         Options {
+            stream: Stream::Review,
             field_max_width: config.review_log_field_max_width,
             max_bytes: config.review_log_rotation.max_bytes,
             max_age: config.review_log_rotation.max_age,
@@ -184,6 +282,30 @@ impl<'a> Place<'a> {
         })
     }
 
+    /// The debug log, where it is switched on: beside the review log, and no decision waits for it.
+    pub(super) fn debug_log(&self, config: &Config) -> Arc<ReviewLog> {
+        let off = || Arc::new(ReviewLog::disabled());
+        if !config.debug_log.is_on() {
+            return off();
+        }
+        let opened = self.log_file().and_then(|review| {
+            let path = review.with_file_name("debug.jsonl");
+            anyhow::ensure!(path != review, "{} is the review log", path.display());
+            let options = Options {
+                stream: Stream::Debug,
+                ..Self::log_options(config)
+            };
+            Ok(ReviewLog::open(&path, options)?)
+        });
+        match opened {
+            Ok(log) => Arc::new(log),
+            Err(error) => {
+                output::warn(&format!("the debug log is not written: {error:#}"));
+                off()
+            }
+        }
+    }
+
     /// The session that is meant where nothing else says.
     pub(super) fn default_session(config: &Config) -> String {
         config
@@ -210,58 +332,26 @@ impl<'a> Place<'a> {
 }
 
 impl Loaded {
-    /// Compiles the recorded policy: the configuration's rules, and those of the agents beside it. An agent whose file cannot
-    /// be read is allowed nothing by a rule.
-    pub(super) fn policy(&self, home: Option<&str>) -> anyhow::Result<Policy> {
-        let mut agents = Vec::new();
-        for path in self
-            .agents
-            .iter()
-            .map(|dir| list_operator_files(dir, ".md"))
-            .collect::<Result<Vec<_>, _>>()?
-            .concat()
-        {
-            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else {
-                continue;
-            };
-            let label = path.to_string_lossy();
-            let read = match read_operator_file(&path, MAX_CONFIG_BYTES) {
-                Ok(OperatorFile::Content(bytes)) => {
-                    FrontMatter::read(&bytes, &label).map_err(|error| error.to_string())
-                }
-                Ok(OperatorFile::Missing) => continue,
-                Err(error) => Err(crate::ask::describe(&error)),
-            };
-            if let Err(cause) = &read {
-                output::warn(&format!(
-                    "agent {name} is allowed nothing by a rule: {cause}"
-                ));
-            }
-            agents.push((name.to_owned(), read.ok()));
-        }
-        let layers = Layers {
-            global: LayerRules::Rules(&self.config.permission),
-            project: LayerRules::Absent,
-            agents: agents
-                .iter()
-                .filter_map(|(name, read)| layer(name, read.as_ref()))
-                .collect(),
-            yolo: self.config.yolo_mode,
-            infrastructure: &self.config.pi_infrastructure_read_paths,
-            home,
-        };
-        Ok(Policy::from_layers(&layers))
+    /// Compiles the recorded policy. An agent whose file cannot be read is allowed nothing by a rule.
+    pub(super) fn policy(&self, home: Option<&str>) -> Policy {
+        self.force.policy(&self.layered, home)
+    }
+
+    /// The same, if the user's configuration were this one.
+    pub(super) fn policy_under(&self, config: Config, label: &str, home: Option<&str>) -> Policy {
+        let mut sources = self.force.sources.clone();
+        sources.global = Some(Source {
+            label: label.to_owned(),
+            config,
+        });
+        sources.policy(&sources.layered().config, home)
     }
 }
 
-fn layer<'a>(agent: &'a str, read: Option<&'a FrontMatter>) -> Option<AgentLayer<'a>> {
-    let rules = match read {
-        None => LayerRules::Unreadable,
-        Some(front) => LayerRules::Rules(front.permission.as_ref()?),
-    };
-    Some(AgentLayer {
-        agent,
-        owner: AgentOwner::User,
-        rules,
-    })
+fn unusable(text: &str) -> anyhow::Error {
+    Hinted::usage(
+        text.to_owned(),
+        "`askrelay config check` says everything that is wrong, and docs/configuration.md lists the keys; a file with an error \
+         is not used in part",
+    )
 }

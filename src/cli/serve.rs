@@ -13,17 +13,19 @@ use super::events::Listener;
 use super::exit::Exit;
 use super::pin::Pins;
 use super::place::{Loaded, Place};
+use super::programs::Programs;
+use super::reload::{self, Reload};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester, Trust};
+use crate::audit::ReviewLog;
 use crate::clock;
 use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
-use crate::program::Executable;
 use crate::prompt::{
     Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
     TerminalPrompter,
 };
-use crate::serve::{Annotators, Broadcasts, Mode, Notices, Parent, Server, Settings};
+use crate::serve::{Broadcasts, Mode, Notices, Parent, Renewal, Server, Settings};
 use crate::spool::{Missing, Watch};
 use crate::wire::{Generation, SessionId};
 
@@ -118,13 +120,19 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     });
     let place_of_session = spool.session_path(&session);
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
-    let mut settings = settings(env, &place, &loaded, session, agent, mode, parent)?;
-    if settings.persist_grants && !log.is_enabled() {
-        output::warn(
-            "\"persistGrants\" is on, and no review log is kept that could bear a grant out after a restart: grants end with this server",
-        );
-        settings.persist_grants = false;
-    }
+    let home = place.home();
+    let files = loaded.files.clone();
+    let programs = Programs::new(env.clone(), place.debug_log(&loaded.config));
+    let first = reload::renewal(
+        &programs,
+        &loaded.force,
+        &loaded.layered,
+        home.as_deref(),
+        files,
+    );
+    let (mut settings, renew) =
+        settings(&loaded, home.clone(), first, session, agent, mode, parent);
+    may_keep_grants(&mut settings, &log);
     let listener = match args.events {
         Some(target) => Some(Listener::start(
             &target,
@@ -140,8 +148,11 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         let mut hangup = signal(SignalKind::hangup())?;
         let mut quit = signal(SignalKind::quit())?;
         let prompter = prompter(mode, dialog, colours(env), events)?;
+        let files_watch = watch.clone();
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
         greet(mode, &server, &greeting);
+        Reload::start(programs, home, loaded, files_watch, renew)
+            .context("cannot look after the configuration")?;
         server
             .run(async move {
                 tokio::select! {
@@ -156,6 +167,16 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         drop(listener);
         Ok(Exit::Ok)
     })
+}
+
+/// Grants outlive the server only where a review log can bear them out afterwards; says so where there is none.
+fn may_keep_grants(settings: &mut Settings, log: &ReviewLog) {
+    if settings.persist_grants && !log.is_enabled() {
+        output::warn(
+            "\"persistGrants\" is on, and no review log is kept that could bear a grant out after a restart: grants end with this server",
+        );
+        settings.persist_grants = false;
+    }
 }
 
 /// How this session asks in turn: only where a variable names a parent, and one that can be believed.
@@ -313,39 +334,37 @@ fn select_prompter(budget: Budget, events: PersonEvents) -> anyhow::Result<Selec
     .context("cannot start reading the input")
 }
 
+/// How the session is served, and where renewals of its configuration are sent. What a renewal brings is what it starts with.
 fn settings(
-    env: &Env,
-    place: &Place<'_>,
     loaded: &Loaded,
+    home: Option<String>,
+    first: Renewal,
     session: SessionId,
     agent: String,
     mode: Mode,
     parent: Option<Parent>,
-) -> anyhow::Result<Settings> {
-    let home = place.home();
-    let mut annotators = Annotators::default();
-    for (name, program) in &loaded.config.annotators {
-        let executable = Executable::new(program, |name| env.variable(name));
-        annotators.register(name, executable.timeout(), executable);
-    }
-    Ok(Settings {
-        annotators: annotators.chain(&loaded.config.annotator_chain),
+) -> (Settings, mpsc::UnboundedSender<Renewal>) {
+    let (renew, renewals) = mpsc::unbounded_channel();
+    let settings = Settings {
+        authorizers: first.authorizers,
+        annotators: first.annotators,
         session,
         agent,
         mode,
         parent,
-        policy: Arc::new(loaded.policy(home.as_deref())?),
-        renewals: mpsc::unbounded_channel().1,
-        trouble: None,
+        policy: first.policy,
+        renewals,
+        trouble: first.trouble,
         home,
-        forwarding_timeout: loaded.config.forwarding_timeout,
-        request_max_age: loaded.config.request_max_age,
-        limits: loaded.config.limits,
+        forwarding_timeout: first.forwarding_timeout,
+        request_max_age: first.request_max_age,
+        limits: first.limits,
         require_audit: loaded.config.require_audit.is_on(),
         persist_grants: loaded.config.persist_grants.is_on(),
         notices: Some(Notices::new(output::warn)),
         broadcasts: Broadcasts::new(BROADCASTS_AHEAD),
-    })
+    };
+    (settings, renew)
 }
 
 /// Says what is served, and with which key.

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::presentation::text::visible;
 use crate::process::Life;
 use crate::spool::{Events, HeartbeatView, LockState, Missing, SessionView, Spool, SpoolError};
-use crate::wire::{HeartbeatRelay, SessionId};
+use crate::wire::{HeartbeatRelay, LinkHealth, SessionId};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.config()?.config;
+    let config = place.user_config()?;
     let default = Place::default_session(&config);
     let mut out = Out::stdout();
     let spool = match Spool::open(&place.spool_path()?, Missing::Fail) {
@@ -194,6 +194,15 @@ fn table(out: &mut Out, sessions: &[SessionView]) -> anyhow::Result<()> {
             out.line(&line)?;
         }
         for view in sessions {
+            for link in links(view) {
+                if let Some(trouble) = trouble(link) {
+                    out.line(&format!(
+                        "the authorizer {} of {} {trouble}",
+                        visible(&link.name),
+                        visible(&view.name)
+                    ))?;
+                }
+            }
             if let Some(failure) = log_failure(view) {
                 out.line(&format!(
                     "the review log of {} cannot be written: {}",
@@ -228,6 +237,30 @@ fn relay(view: &SessionView) -> Option<&HeartbeatRelay> {
         HeartbeatView::Record(record, ..) => record.relay.as_ref(),
         HeartbeatView::Absent | HeartbeatView::Bad(_) => None,
     }
+}
+
+/// The links of the chain of a session, as its server says.
+fn links(view: &SessionView) -> &[LinkHealth] {
+    match &view.heartbeat {
+        HeartbeatView::Record(record, ..) => record
+            .relay
+            .as_ref()
+            .map_or(&[], |relay| relay.authorizers.as_slice()),
+        HeartbeatView::Absent | HeartbeatView::Bad(_) => &[],
+    }
+}
+
+/// What is wrong with a link, if anything.
+fn trouble(link: &LinkHealth) -> Option<String> {
+    if link.missing {
+        return Some("is skipped: there is no program for it".to_owned());
+    }
+    (link.failed > 0).then(|| {
+        format!(
+            "has failed {} of {} times: `askrelay log --event authorizer_link` says why",
+            link.failed, link.asked
+        )
+    })
 }
 
 /// The pinned key, as text.
@@ -356,6 +389,12 @@ fn session_json(view: &SessionView, grants: usize) -> Value {
             "queued": record.relay.as_ref().and_then(|relay| relay.queued),
             "logFailure": log_failure(view),
             "configFailure": config_failure(view),
+            "authorizers": links(view).iter().map(|link| json!({
+                "name": link.name,
+                "asked": link.asked,
+                "failed": link.failed,
+                "missing": link.missing,
+            })).collect::<Vec<_>>(),
         }),
     };
     json!({

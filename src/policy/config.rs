@@ -135,6 +135,8 @@ pub struct Config {
     pub persist_grants: Switch,
     /// What the operator should know about the file.
     pub notices: Vec<Notice>,
+    /// The keys that stand in the file, and where.
+    pub stated: BTreeMap<&'static str, Position>,
 }
 
 impl Config {
@@ -142,14 +144,7 @@ impl Config {
     /// is in force.
     pub fn not_in_force(&self) -> Vec<&'static str> {
         let default = Self::default();
-        let set = [
-            ("debugLog", self.debug_log != default.debug_log),
-            (
-                "authorizerChain",
-                self.authorizer_chain != default.authorizer_chain,
-            ),
-            ("shellTools", self.shell_tools != default.shell_tools),
-        ];
+        let set = [("shellTools", self.shell_tools != default.shell_tools)];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)
             .map(|(key, _)| key)
@@ -189,6 +184,7 @@ impl Default for Config {
             limits: Limits::default(),
             persist_grants: Switch::Off,
             notices: Vec::new(),
+            stated: BTreeMap::new(),
         }
     }
 }
@@ -200,6 +196,16 @@ pub enum Family {
     Path,
     /// `external_directory` and its directions.
     ExternalDirectory,
+}
+
+impl Family {
+    /// Its bare name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::ExternalDirectory => "external_directory",
+        }
+    }
 }
 
 /// How the input of a tool names its command.
@@ -294,6 +300,8 @@ pub struct Notice {
     pub position: Position,
     /// What, as a sentence without its full stop.
     pub text: String,
+    /// The link of a chain that the notice says has no program: another layer may have one.
+    pub without_program: Option<(&'static str, String)>,
 }
 
 impl std::fmt::Display for Notice {
@@ -441,6 +449,48 @@ fn because_of(because: Option<&str>) -> String {
     because
         .map(|because| format!(": {because}"))
         .unwrap_or_default()
+}
+
+impl ConfigProblem {
+    /// The key that it is about, where it is about one.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::UnknownKey { key, .. }
+            | Self::UnknownDirection { key, .. }
+            | Self::Json(JsonProblem::DuplicateKey { key, .. }) => Some(key),
+            Self::MissingKey { key, .. } => Some(key),
+            Self::WrongType { what, .. }
+            | Self::OutOfRange { what, .. }
+            | Self::UnknownValue { what, .. }
+            | Self::EmptyValue { what } => Some(what),
+            Self::BadSession { .. } => Some("session"),
+            Self::LongReason { .. } | Self::ReasonWithoutDeny { .. } => Some("reason"),
+            Self::ExampleMissed { pattern, .. } | Self::ExampleCovered { pattern, .. } => {
+                Some(pattern)
+            }
+            Self::Json(_) | Self::EmptyKey { .. } => None,
+        }
+    }
+
+    /// What was probably meant.
+    pub fn nearest(&self) -> Option<&'static str> {
+        match self {
+            Self::UnknownKey { nearest, .. }
+            | Self::UnknownDirection { nearest, .. }
+            | Self::UnknownValue { nearest, .. } => *nearest,
+            Self::Json(_)
+            | Self::MissingKey { .. }
+            | Self::WrongType { .. }
+            | Self::OutOfRange { .. }
+            | Self::EmptyValue { .. }
+            | Self::EmptyKey { .. }
+            | Self::LongReason { .. }
+            | Self::ReasonWithoutDeny { .. }
+            | Self::ExampleMissed { .. }
+            | Self::ExampleCovered { .. }
+            | Self::BadSession { .. } => None,
+        }
+    }
 }
 
 fn within_of(within: Option<&str>) -> String {

@@ -83,6 +83,18 @@ impl DialogKeys {
         }
     }
 
+    /// Each key with its name in a configuration.
+    pub(crate) fn named(self) -> [(&'static str, char); 5] {
+        let [approve, session, both, deny, with_reason] = NAMES;
+        [
+            (approve, self.approve),
+            (session, self.approve_session),
+            (both, self.approve_session_both),
+            (deny, self.deny),
+            (with_reason, self.deny_with_reason),
+        ]
+    }
+
     /// Meets the wishes that can be met.
     pub(crate) fn choose(wanted: [Option<&str>; 5]) -> (Self, Vec<Refusal>) {
         let mut refused = Vec::new();

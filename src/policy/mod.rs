@@ -18,12 +18,16 @@
 mod command;
 mod config;
 mod dialog_keys;
+mod envelope;
 mod examples;
 mod front_matter;
 mod index;
 mod infrastructure;
+mod insert;
 mod json;
 mod judge;
+mod keys;
+mod layers;
 mod merge;
 mod nearest;
 mod pattern;
@@ -40,9 +44,13 @@ pub use config::{
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 pub use dialog_keys::DialogKeys;
+pub use envelope::{Bounds, Cap, Enveloped, RulesInForce};
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
+pub use insert::{NewRule, NewRules};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
+pub use keys::{Counts, KEYS, Key, ProjectMay};
+pub use layers::{AgentSource, Layered, Source, Sources, Stated, Withheld};
 pub use pattern::Pattern;
 pub use permission::{
     MAX_REASON_CHARS, MapPlaces, PatternRule, PermissionMap, RulePlace, SurfaceRules,

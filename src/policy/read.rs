@@ -38,6 +38,20 @@ const LEAST_LOG_BYTES: u64 = 4096;
 impl Config {
     /// Reads the configuration `bytes` of the file that the caller calls `label`.
     pub fn read(bytes: &[u8], label: &str) -> Result<Self, ConfigError> {
+        let (config, errors) = Self::take_apart(bytes, label)?;
+        errors.into_iter().next().map_or(Ok(config), Err)
+    }
+
+    /// Everything that is wrong with a configuration, in the order of the file. After a fault in the JSON itself nothing more can
+    /// be told; after one in a value, what stands beside it is looked at all the same.
+    pub fn check(bytes: &[u8], label: &str) -> Vec<ConfigError> {
+        match Self::take_apart(bytes, label) {
+            Ok((_, errors)) => errors,
+            Err(error) => vec![error],
+        }
+    }
+
+    fn take_apart(bytes: &[u8], label: &str) -> Result<(Self, Vec<ConfigError>), ConfigError> {
         let failed = |position, problem| ConfigError {
             label: label.to_owned(),
             position,
@@ -56,12 +70,14 @@ impl Config {
             places: Places::new(text),
             label,
             notices: Vec::new(),
+            faults: Vec::new(),
             parsed: 0,
             idle: 0,
         };
         let mut config = reader.config(&node).map_err(at)?;
         config.notices = reader.notices;
-        Ok(config)
+        reader.faults.sort_by_key(|fault| fault.offset);
+        Ok((config, reader.faults.into_iter().map(at).collect()))
     }
 }
 
@@ -205,6 +221,7 @@ struct Reader<'a> {
     places: Places<'a>,
     label: &'a str,
     notices: Vec<Notice>,
+    faults: Vec<At<ConfigProblem>>,
     /// How many patterns were parsed.
     parsed: usize,
     /// How many of them can allow nothing.
@@ -212,11 +229,17 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// What was read, or nothing and one fault more. The file is not used then, but its other faults are found as well.
+    fn noting<T>(&mut self, read: Read<T>) -> Option<T> {
+        read.map_err(|fault| self.faults.push(fault)).ok()
+    }
+
     fn notice(&mut self, offset: usize, text: String) {
         self.notices.push(Notice {
             label: self.label.to_owned(),
             position: self.places.of(offset),
             text,
+            without_program: None,
         });
     }
 
@@ -233,7 +256,13 @@ impl Reader<'_> {
         };
         let mut config = Config::default();
         for member in members {
-            self.member(&mut config, member)?;
+            let place = self.places.of(member.offset);
+            let read = self.member(&mut config, member);
+            if self.noting(read).is_some()
+                && let Some(key) = CONFIG_KEYS.iter().find(|key| **key == member.key)
+            {
+                config.stated.insert(key, place);
+            }
         }
         self.check_chain(members, "authorizerChain", &config.authorizers);
         self.check_chain(members, "annotatorChain", &config.annotators);
@@ -342,6 +371,9 @@ impl Reader<'_> {
                         clip(name)
                     ),
                 );
+                if let Some(notice) = self.notices.last_mut() {
+                    notice.without_program = Some((key, name.clone()));
+                }
             }
         }
     }
@@ -372,9 +404,13 @@ impl Reader<'_> {
         let mut map = PermissionMap::default();
         map.places.file = Some(self.label.into());
         for member in object(node, what)? {
-            surface_key(&member.key, member.offset)?;
-            map.places.surfaces.push(self.places.of(member.offset));
-            let rules = self.surface_rules(member)?;
+            let key = surface_key(&member.key, member.offset);
+            let place = self.places.of(member.offset);
+            let rules = key.and_then(|()| self.surface_rules(member));
+            let Some(rules) = self.noting(rules) else {
+                continue;
+            };
+            map.places.surfaces.push(place);
             map.surfaces.push((member.key.clone(), rules));
         }
         if self.idle > MAX_NAMED_PATTERNS {
@@ -423,9 +459,13 @@ impl Reader<'_> {
             if member.key.is_empty() {
                 return wrong(member.offset, ConfigProblem::EmptyKey { what: "pattern" });
             }
+            let rule = pattern_rule(surface, &member.key, &member.node);
+            let Some(rule) = self.noting(rule) else {
+                continue;
+            };
             let rule = PatternRule {
                 position: Some(self.places.of(member.offset)),
-                ..pattern_rule(surface, &member.key, &member.node)?
+                ..rule
             };
             if surface == BASH_SURFACE
                 && rule.verdict == Verdict::Allow

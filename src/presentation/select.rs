@@ -144,6 +144,8 @@ pub struct Ask<'a> {
     pub directory: Option<&'a str>,
     /// The pattern or sentinel of the serving session that made it an ask.
     pub asked_because: Option<&'a str>,
+    /// The authorizer that has not answered yet, and may decide before the person does.
+    pub with_chain: Option<&'a str>,
     /// How many further asks wait.
     pub waiting: usize,
 }
@@ -201,6 +203,10 @@ impl Ask<'_> {
         }));
         if let Some(because) = self.asked_because {
             core.push(Fact::line("rule here", because));
+        }
+        if let Some(link) = self.with_chain {
+            let line = format!("{} has not answered yet, and may first", dialog::name(link));
+            core.push(Fact::shown("authorizer", line));
         }
         core
     }
@@ -486,6 +492,7 @@ mod tests {
             grants,
             directory: Some("/w"),
             asked_because: None,
+            with_chain: None,
             waiting: 2,
         })
     }

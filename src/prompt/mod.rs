@@ -144,6 +144,7 @@ fn ask<'a>(shown: &'a Shown, payload: &'a PromptPayload) -> Ask<'a> {
             .asked_because
             .as_deref()
             .filter(|because| payload.request.matched_pattern.as_deref() != Some(*because)),
+        with_chain: shown.with_chain.as_deref(),
         waiting: shown.in_line.waiting,
     }
 }
@@ -167,4 +168,7 @@ pub trait Prompter: Send {
 
     /// So many asks wait behind the one that is shown.
     fn waiting(&mut self, _in_line: InLine) {}
+
+    /// This link of the chain thinks about the ask that is shown now, or none does any more.
+    fn thinking(&mut self, _id: &RequestId, _link: Option<&str>) {}
 }

@@ -349,6 +349,7 @@ mod tests {
             digest: Digest::of(bytes.as_bytes()),
             asked_because: None,
             annotations: Vec::new(),
+            with_chain: None,
             in_line: crate::serve::InLine::default(),
             time_left: None,
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::Broadcasts;
 use super::event::{
-    Annotate, Answer, Care, Delivery, Effect, Event, FileClock, InLine, ParentLife, Relay, Shown,
-    UNRECORDED,
+    Annotate, Answer, Authorize, Care, Delivery, Effect, Event, FileClock, InLine, ParentLife,
+    Relay, Shown, UNRECORDED,
 };
 use super::grants::GrantKeeper;
 use super::renewal::{Renewal, Trouble};
@@ -67,6 +67,10 @@ pub(super) enum Errand {
     Annotate(Box<Annotate>),
     /// Stop them.
     CancelAnnotating(RequestId),
+    /// Ask a link of the chain about an ask.
+    Authorize(Box<Authorize>),
+    /// Stop it.
+    CancelAuthorizing(RequestId),
     /// Watch the directory anew.
     Rearm,
 }
@@ -407,6 +411,7 @@ impl Core {
                     .config_trouble()
                     .map(Trouble::text)
                     .map(str::to_owned),
+                authorizers: self.state.link_health(),
             }),
         };
         let Ok(bytes) = record.to_json() else { return };
@@ -514,6 +519,13 @@ impl Core {
             Effect::DropGrant(id) => {
                 let dropped = self.grants.remove(id);
                 self.trouble("grant file", dropped);
+            }
+            Effect::Authorize(authorize) => self.errands.push(Errand::Authorize(authorize)),
+            Effect::CancelAuthorizing(id) => self.errands.push(Errand::CancelAuthorizing(id)),
+            Effect::Thinking(id, link) => {
+                if let Some(prompter) = &mut self.prompter {
+                    prompter.thinking(&id, link.as_deref());
+                }
             }
             Effect::Finished => self.finished = true,
         }

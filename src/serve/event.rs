@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::chain::Link;
 use super::listing::Listing;
 use super::renewal::Renewal;
 use crate::audit::Entry;
@@ -14,8 +15,8 @@ use crate::program::Outcome as ProgramOutcome;
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, PromptPayload, RequestId,
-    UserSurface,
+    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, LinkVerdict, PromptPayload,
+    RequestId, UserSurface,
 };
 
 /// An input.
@@ -79,6 +80,8 @@ pub enum Event {
     Relayed(RequestId, Digest, RelayOutcome),
     /// What the annotators made of an ask of these bytes, in their order.
     Annotated(RequestId, Digest, Vec<AnnotatorOutcome>),
+    /// A link of the chain has answered, or failed.
+    Authorized(Authorized),
     /// The parent session is, or is not, demonstrably being served.
     Parent(ParentLife),
     /// What became of an answer.
@@ -113,6 +116,21 @@ pub struct AnnotatorOutcome {
     pub name: String,
     /// Its text.
     pub outcome: ProgramOutcome<String>,
+}
+
+/// How asking a link of the chain ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorized {
+    /// Id of the ask.
+    pub id: RequestId,
+    /// Digest of the bytes that it was asked about.
+    pub digest: Digest,
+    /// Name of the link.
+    pub link: String,
+    /// What it said.
+    pub outcome: ProgramOutcome<LinkVerdict>,
+    /// How long it took.
+    pub latency: Duration,
 }
 
 /// Whether the parent can be asked.
@@ -217,6 +235,12 @@ pub enum Effect {
     CountGrant(Arc<SessionGrant>),
     /// This grant has ended: remove its file.
     DropGrant(GrantId),
+    /// Ask a link of the chain about an ask.
+    Authorize(Box<Authorize>),
+    /// Nobody heeds what it says about it.
+    CancelAuthorizing(RequestId),
+    /// This link thinks about the ask that is on screen now, or none does any more.
+    Thinking(RequestId, Option<String>),
     /// Everything is settled: the session can end.
     Finished,
 }
@@ -262,6 +286,8 @@ pub struct Shown {
     pub asked_because: Option<String>,
     /// What the annotators of this session say about it.
     pub annotations: Vec<Annotation>,
+    /// The link of the chain that has not answered yet, and may decide before the person does.
+    pub with_chain: Option<String>,
     /// The others that wait.
     pub in_line: InLine,
     /// How long the requester will still wait, where it said so.
@@ -291,6 +317,17 @@ pub struct Annotate {
     pub digest: Digest,
     /// What the annotators get of it.
     pub facts: AskFacts,
+}
+
+/// An ask to put to a link of the chain.
+#[derive(Debug, Clone)]
+pub struct Authorize {
+    /// Digest of its bytes.
+    pub digest: Digest,
+    /// Who is asked.
+    pub link: Arc<Link>,
+    /// What the link gets of it.
+    pub facts: Arc<AskFacts>,
 }
 
 /// An ask to pass on.

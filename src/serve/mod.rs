@@ -12,6 +12,7 @@
 //! requests delay neither a heartbeat nor a key.
 
 mod annotate;
+mod chain;
 mod core;
 mod event;
 mod grants;
@@ -25,15 +26,16 @@ mod tests;
 mod wake;
 
 pub use annotate::{Annotator, AnnotatorChain, Annotators};
+pub use chain::{Authorizer, AuthorizerChain, Authorizers, Link, NameTaken, Registration};
 pub use core::Notices;
 pub use event::{
-    Annotate, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, InLine,
-    ParentLife, Relay, RelayOutcome, Shown,
+    Annotate, AnnotatorOutcome, Answer, Authorize, Authorized, Care, Delivery, Effect, Event,
+    FileClock, InLine, ParentLife, Relay, RelayOutcome, Shown,
 };
 pub use listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use renewal::{Renewal, SourceFile, Trouble};
 pub use run::{Mode, Parent, ServeError, Server, Settings};
-pub use state::{Person, Setup, State};
+pub use state::{CHAIN_GRACE, LinkTally, Person, Setup, State};
 
 /// Where a session tells what it asks and how that ended. Whoever listens and is slow misses some; nobody is waited for.
 pub type Broadcasts = tokio::sync::broadcast::Sender<crate::presentation::broadcast::Broadcast>;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::annotate::AnnotatorChain;
+use super::chain::AuthorizerChain;
 use crate::policy::{Limits, Policy};
 use crate::wire::Digest;
 
@@ -25,6 +26,8 @@ pub struct Renewal {
     pub notices: Vec<String>,
     /// Who adds a text to what a person is asked.
     pub annotators: AnnotatorChain,
+    /// Who is asked before the person, from the next ask on; a chain that runs ends as it began.
+    pub authorizers: AuthorizerChain,
     /// How long an ask is passed on for at most.
     pub forwarding_timeout: Duration,
     /// When a request expires that does not say how long it waits.

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
+use super::chain::{AuthorizerChain, Authorizing};
 use super::core::{Core, Errand, Notices, Rest, warning};
 use super::event::{Event, FileClock, InLine, Relay, RelayOutcome};
 use super::grants::GrantKeeper;
@@ -86,6 +87,8 @@ pub struct Settings {
     pub parent: Option<Parent>,
     /// Who adds a text to what a person is asked.
     pub annotators: AnnotatorChain,
+    /// Who is asked before the person.
+    pub authorizers: AuthorizerChain,
     /// Recorded policy, until a renewal brings another.
     pub policy: Arc<Policy>,
     /// Where configurations come from that were read again. One that is closed brings none.
@@ -172,6 +175,7 @@ pub struct Server {
     relays: JoinSet<(RequestId, Digest, RelayOutcome)>,
     relay_handles: HashMap<RequestId, AbortHandle>,
     annotating: Annotating,
+    authorizing: Authorizing,
 }
 
 impl std::fmt::Debug for Server {
@@ -237,6 +241,7 @@ impl Server {
             },
             annotates: !settings.annotators.is_empty(),
             persist_grants: settings.persist_grants,
+            chain: settings.authorizers,
         };
         let grants = SessionRules::new(settings.home.as_deref());
         let keeper = GrantKeeper::new(spool, &session, settings.persist_grants);
@@ -279,6 +284,7 @@ impl Server {
             finished: false,
         };
         core.state.start_with_trouble(settings.trouble);
+        let missing = core.state.chain().unregistered().to_vec();
         let mut server = Self {
             core: Arc::new(Mutex::new(core)),
             woken,
@@ -290,9 +296,11 @@ impl Server {
             relays: JoinSet::new(),
             relay_handles: HashMap::new(),
             annotating: Annotating::new(settings.annotators),
+            authorizing: Authorizing::default(),
         };
         server.start_watch(watch);
         server.say_who_is_not_there();
+        server.say_missing(audit::Event::AuthorizerUnregistered, &missing);
         server.first_look()?;
         Ok(server)
     }
@@ -322,11 +330,16 @@ impl Server {
 
     /// Annotators that are named and not there: nothing is decided otherwise without them, but somebody counts on them.
     fn say_who_is_not_there(&self) {
-        let entries: Vec<Entry> = self
-            .annotating
-            .unregistered()
+        self.say_missing(
+            audit::Event::AnnotatorUnregistered,
+            self.annotating.unregistered(),
+        );
+    }
+
+    fn say_missing(&self, event: audit::Event, names: &[String]) {
+        let entries: Vec<Entry> = names
             .iter()
-            .map(|name| Entry::new(audit::Event::AnnotatorUnregistered).with("name", name.as_str()))
+            .map(|name| Entry::new(event).with("name", name.as_str()))
             .collect();
         self.core().record(&entries);
     }
@@ -403,6 +416,9 @@ impl Server {
                 }
                 Some(annotated) = self.annotating.next() => {
                     self.core().dispatch(clock::now(), annotated);
+                }
+                Some(authorized) = self.authorizing.next() => {
+                    self.core().dispatch(clock::now(), authorized);
                 }
                 () = woken.notify.notified() => self.wake(),
                 () = tokio::time::sleep_until(clock::instant(due).into()) => self.on_time(&mut times),
@@ -496,6 +512,8 @@ impl Server {
                 }
                 Errand::Annotate(annotate) => self.annotating.start(*annotate),
                 Errand::CancelAnnotating(id) => self.annotating.cancel(&id),
+                Errand::Authorize(authorize) => self.authorizing.start(*authorize),
+                Errand::CancelAuthorizing(id) => self.authorizing.cancel(&id),
                 Errand::Rearm => self.rearm(),
             }
         }
@@ -544,6 +562,7 @@ impl Server {
     fn take_leave(mut self) -> Result<(), ServeError> {
         self.relays.abort_all();
         self.annotating.cancel_all();
+        self.authorizing.cancel_all();
         if let Some((watch, id)) = self.watch.take() {
             watch.forget(&id);
         }

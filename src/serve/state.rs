@@ -3,6 +3,7 @@
 //! ```text
 //! Listed ─▶ Read ─▶ judge ─┬─ allow, deny ──────────▶ Answer ─▶ Answered ─▶ forgotten
 //!                          └─ ask ─┬─ Relay ─▶ Relayed ─▶ Answer
+//!                                  ├─ Authorize ─▶ Authorized ─▶ read and judged again ─▶ Answer
 //!                                  └─ queue ─▶ read and judged again ─▶ Show ─▶ Chosen ─▶ Answer
 //!                                      └─ Annotate ─▶ Annotated ─────────────┘
 //! ```
@@ -13,6 +14,7 @@
 
 mod again;
 mod annotations;
+mod chain;
 mod given;
 pub(super) mod grants;
 mod inbox;
@@ -29,6 +31,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::annotations::Annotations;
+pub use self::chain::{CHAIN_GRACE, LinkTally};
+use super::chain::AuthorizerChain;
 use super::event::{Care, Effect, Event, FileClock, InLine, ParentLife};
 use super::queue::Queue;
 use super::renewal::Trouble;
@@ -82,12 +86,16 @@ pub struct Setup {
     pub annotates: bool,
     /// Whether what is granted outlives this server.
     pub persist_grants: bool,
+    /// Who is asked before the person.
+    pub chain: AuthorizerChain,
 }
 
 /// A serving session.
 #[derive(Debug)]
 pub struct State {
     setup: Setup,
+    /// When the event came that is being looked at.
+    now: Moment,
     person: Person,
     parent_life: ParentLife,
     policy: Arc<Policy>,
@@ -103,6 +111,11 @@ pub struct State {
     annotating: usize,
     /// Asks in line that are still to be annotated, in order of arrival; some of them may have gone.
     unannotated: VecDeque<RequestId>,
+    /// How many asks have a place before the chain.
+    chains: usize,
+    /// Asks that wait for one.
+    chain_line: Queue,
+    tallies: Vec<LinkTally>,
     /// Files whose reading was asked for and is still to come: a listing in between asks for none of them again.
     reading: HashSet<Candidate>,
     /// Files that are looked at again, and since when.
@@ -139,6 +152,9 @@ struct Pending {
     annotations: Annotations,
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
+    chain: chain::Chain,
+    /// Until when the chain has it alone.
+    alone_until: Option<Moment>,
     /// What has changed since it was judged last, where it is about to be judged again.
     again: Option<again::Again>,
 }
@@ -174,6 +190,8 @@ enum Whose {
 
 #[derive(Debug)]
 enum Stage {
+    /// With the chain, and with nobody else yet.
+    WithChain,
     /// In line for the person.
     Queued,
     /// Its turn has come; it is read again.
@@ -231,6 +249,8 @@ impl State {
         Self {
             person: setup.person,
             inbox: setup.inbox.map(inbox::Inbox::new),
+            now: Moment::default(),
+            tallies: LinkTally::none_of(&setup.chain),
             setup,
             parent_life: ParentLife::NotServing,
             policy,
@@ -242,6 +262,8 @@ impl State {
             on_screen: None,
             annotating: 0,
             unannotated: VecDeque::new(),
+            chains: 0,
+            chain_line: Queue::default(),
             reading: HashSet::new(),
             growing: HashMap::new(),
             given_up: HashSet::new(),
@@ -308,6 +330,11 @@ impl State {
         self.asks.get(id).is_some_and(|ask| ask.held)
     }
 
+    /// Who is asked before the person.
+    pub fn chain(&self) -> &AuthorizerChain {
+        &self.setup.chain
+    }
+
     /// The grants of this session.
     pub fn grants(&self) -> &SessionRules {
         &self.grants
@@ -327,7 +354,8 @@ impl State {
     pub fn next_due(&self, now: Moment) -> Option<Duration> {
         let retries = self.asks.values().filter_map(|ask| match &ask.stage {
             Stage::Deciding(undelivered) => undelivered.retry_at,
-            Stage::Queued
+            Stage::WithChain
+            | Stage::Queued
             | Stage::Rereading
             | Stage::AwaitingAnnotations
             | Stage::Shown(_)
@@ -339,7 +367,8 @@ impl State {
         let expiry = self.next_expiry().map(|at| at.since(now));
         let rest = self.queue.next_due().map(|at| at.since(now));
         let grants = self.grant_ends.next().map(|at| at.since(now));
-        let due = [retry, look, life, expiry, rest, grants];
+        let grace = self.next_grace().map(|at| at.since(now));
+        let due = [retry, look, life, expiry, rest, grants, grace];
         due.into_iter().flatten().min()
     }
 
@@ -357,6 +386,7 @@ impl State {
     /// Takes one event.
     pub fn step(&mut self, now: Moment, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.now = now;
         if let Some(inbox) = &mut self.inbox {
             inbox.now = now;
         }
@@ -399,6 +429,7 @@ impl State {
             Event::Annotated(id, digest, outcomes) => {
                 self.annotated(&id, digest, outcomes, &mut effects);
             }
+            Event::Authorized(done) => self.authorized(done, &mut effects),
             Event::Parent(life) => self.parent(life, &mut effects),
             Event::Renewed(renewal) => self.renewed(*renewal, &mut effects),
             Event::Answered(id, delivery) => self.answered(now, &id, delivery, &mut effects),
@@ -470,7 +501,8 @@ impl State {
         let ask = self.asks.get(id);
         let recorded = ask.is_some_and(|ask| match &ask.stage {
             Stage::Deciding(undelivered) => undelivered.recorded,
-            Stage::Queued
+            Stage::WithChain
+            | Stage::Queued
             | Stage::Rereading
             | Stage::AwaitingAnnotations
             | Stage::Shown(_)

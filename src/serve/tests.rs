@@ -1,6 +1,7 @@
 //! The pure step, driven by events alone: what must hold after any sequence of them, and a few sequences in particular.
 
 mod again;
+mod chain;
 mod grants;
 mod inbox;
 mod recall;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    AnnotatorChain, AnnotatorOutcome, Answer, Care, Delivery, Effect, Event, FileClock, InLine,
-    ListedState, Listing, ParentLife, Person, RelayOutcome, Renewal, Setup, State, Trouble,
+    AnnotatorChain, AnnotatorOutcome, Answer, Authorized, AuthorizerChain, Authorizers, Care,
+    Delivery, Effect, Event, FileClock, InLine, ListedState, Listing, ParentLife, Person,
+    RelayOutcome, Renewal, Setup, State, Trouble,
 };
 use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
@@ -26,8 +28,8 @@ use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, Decision, DecisionSource, DecisionState, Digest, GrantWidth, Lifetime, RequestId,
-    SessionId, UserSurface,
+    Annotation, AuthorizerVerdict, Decision, DecisionSource, DecisionState, Digest, GrantWidth,
+    Lifetime, LinkVerdict, RequestId, Ruling, SessionId, UserSurface,
 };
 
 /// The limits of the modelled inbox.
@@ -86,13 +88,15 @@ impl Rules {
         }
     }
 
-    fn renewal(self) -> Box<Renewal> {
+    /// What brings these rules, with this chain.
+    fn renewal(self, authorizers: AuthorizerChain) -> Box<Renewal> {
         Box::new(Renewal {
             policy: Arc::new(self.policy()),
             trouble: (self == Self::Clamped).then(|| Trouble::Broken("it is torn".to_owned())),
             files: Vec::new(),
             notices: Vec::new(),
             annotators: AnnotatorChain::default(),
+            authorizers,
             forwarding_timeout: Duration::from_mins(10),
             request_max_age: MAX_AGE,
             limits: policy::Limits::default(),
@@ -170,6 +174,17 @@ const CONTENTS: [Content; 11] = [
 ];
 
 impl Content {
+    /// What is granted with it.
+    fn grants(self) -> Option<&'static str> {
+        match self {
+            Self::Asks(command) => Some(command),
+            Self::WithoutFacts | Self::Replaced => Some("ls"),
+            Self::Torn | Self::NoRequest | Self::Misaddressed | Self::OwnAsk | Self::Misnamed => {
+                None
+            }
+        }
+    }
+
     fn bytes(self, id: &str, nonce: u64, held: bool) -> Vec<u8> {
         let (mut name, mut target, mut requester) = (id.to_owned(), "P", requester_of(id));
         let mut value = "ls";
@@ -248,6 +263,8 @@ enum Op {
     GiveBack(&'static str),
     /// The annotators are done with an ask, or with an ask that they were once asked about.
     Annotated(&'static str, bool),
+    /// A link says this about an ask, or about one that it was once asked about; none for a failure.
+    Authorized(&'static str, Option<Ruling>, bool),
     Parent(ParentLife),
     PersonGone,
     /// The configuration was read again.
@@ -278,6 +295,15 @@ fn choice() -> impl Strategy<Value = Choice> {
     ])
 }
 
+fn ruling() -> impl Strategy<Value = Option<Ruling>> {
+    prop::sample::select(vec![
+        None,
+        Some(Ruling::Allow),
+        Some(Ruling::Defer),
+        Some(Ruling::Deny),
+    ])
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let content = prop::sample::select(CONTENTS.to_vec());
     prop_oneof![
@@ -298,11 +324,13 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (name(), any::<bool>()).prop_map(|(name, stale)| Op::Relayed(name, stale)),
         1 => name().prop_map(Op::GiveBack),
         4 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Annotated(name, stale)),
+        6 => (name(), ruling(), prop::bool::weighted(0.1))
+            .prop_map(|(name, ruling, stale)| Op::Authorized(name, ruling, stale)),
         1 => prop::sample::select(vec![ParentLife::Serving, ParentLife::NotServing]).prop_map(Op::Parent),
         1 => Just(Op::PersonGone),
         2 => prop::sample::select(vec![Rules::First, Rules::Second, Rules::Clamped]).prop_map(Op::Renew),
         1 => name().prop_map(Op::Closed),
-        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 20_000, 70_000]).prop_map(Op::Pass),
+        2 => prop::sample::select(vec![1_u64, 20, 1_100, 2_500, 2_500, 20_000, 70_000]).prop_map(Op::Pass),
         2 => any::<bool>().prop_map(Op::Revoke),
     ]
 }
@@ -332,6 +360,13 @@ struct Model {
     /// What annotators are asked about, and were ever.
     annotating: HashMap<RequestId, Digest>,
     once_annotated: HashMap<RequestId, Digest>,
+    /// Which link is asked about which bytes, and all that were.
+    authorizing: HashMap<RequestId, (Digest, String)>,
+    once_authorized: Vec<(RequestId, Digest, String)>,
+    /// What a link has refused.
+    refused: HashSet<(RequestId, Digest)>,
+    /// Which link the person was told to be waiting for, with the ask that was shown last.
+    with_chain: Option<String>,
     log: Vec<Entry>,
     told: Vec<Broadcast>,
     /// What was taken off the screen, and why.
@@ -380,6 +415,16 @@ impl Model {
         annotates: bool,
         inbox: Option<policy::Inbox>,
     ) -> Self {
+        Self::with_chain(person, parent, annotates, inbox, AuthorizerChain::default())
+    }
+
+    fn with_chain(
+        person: Person,
+        parent: Option<&str>,
+        annotates: bool,
+        inbox: Option<policy::Inbox>,
+        chain: AuthorizerChain,
+    ) -> Self {
         let setup = Setup {
             session: SessionId::parse("P").unwrap(),
             requests_path: "/spool/requests".into(),
@@ -392,6 +437,7 @@ impl Model {
             inbox,
             annotates,
             persist_grants: false,
+            chain,
         };
         let mut state = State::new(
             setup,
@@ -416,6 +462,10 @@ impl Model {
             annotations: Vec::new(),
             annotating: HashMap::new(),
             once_annotated: HashMap::new(),
+            authorizing: HashMap::new(),
+            once_authorized: Vec::new(),
+            refused: HashSet::new(),
+            with_chain: None,
             log: Vec::new(),
             told: Vec::new(),
             withdrawn: Vec::new(),
@@ -473,7 +523,7 @@ impl Model {
         let opens = |effect: &Effect| {
             matches!(
                 effect,
-                Effect::Show(_) | Effect::Relay(_) | Effect::Annotate(_)
+                Effect::Show(_) | Effect::Relay(_) | Effect::Annotate(_) | Effect::Authorize(_)
             )
         };
         assert!(
@@ -601,11 +651,13 @@ impl Model {
                     self.annotated(name, digest);
                 }
             }
+            Op::Authorized(name, ruling, stale) => self.authorized(name, ruling, stale),
             Op::Parent(life) => self.step(Event::Parent(life)),
             Op::PersonGone => self.step(Event::PersonGone),
             Op::Renew(rules) => {
                 self.rules = rules;
-                self.step(Event::Renewed(rules.renewal()));
+                let chain = self.state.chain().clone();
+                self.step(Event::Renewed(rules.renewal(chain)));
             }
             Op::Closed(name) => self.step(Event::Closed(id(name))),
             Op::Revoke(is_seen) => self.revoke(is_seen),
@@ -675,18 +727,63 @@ impl Model {
         self.step(Event::Annotated(id(name), digest, outcomes));
     }
 
+    /// The link that is asked about an ask answers; or one that was asked once does, whoever is asked now.
+    fn authorized(&mut self, name: &str, ruling: Option<Ruling>, stale: bool) {
+        let ask = id(name);
+        let (digest, link) = if stale {
+            let of_it = |(other, ..): &&(RequestId, Digest, String)| *other == ask;
+            let Some((_, digest, link)) = self.once_authorized.iter().find(of_it).cloned() else {
+                return;
+            };
+            if self.authorizing.get(&ask) == Some(&(digest, link.clone())) {
+                return;
+            }
+            (digest, link)
+        } else {
+            let Some(asked) = self.authorizing.remove(&ask) else {
+                return;
+            };
+            let pair = (ask.clone(), asked.0);
+            match ruling {
+                Some(Ruling::Allow) if self.may_be_allowed(&pair) => {
+                    self.licensed.insert(pair);
+                }
+                Some(Ruling::Deny) => drop(self.refused.insert(pair)),
+                Some(Ruling::Allow | Ruling::Defer) | None => {}
+            }
+            asked
+        };
+        let outcome = match ruling {
+            None => Outcome::Failed(Failure::TooMuch),
+            Some(ruling) => Outcome::Answered(LinkVerdict {
+                ruling,
+                reason: Some("so it says".into()),
+            }),
+        };
+        self.step(Event::Authorized(Authorized {
+            id: ask,
+            digest,
+            link,
+            outcome,
+            latency: Duration::from_millis(7),
+        }));
+    }
+
+    /// Whether a link may allow what these bytes ask: their surface is known, and their text is what was sent.
+    fn may_be_allowed(&self, (ask, digest): &(RequestId, Digest)) -> bool {
+        let file = self.files.get(ask.as_str());
+        let file = file.filter(|file| Digest::of(&file.bytes) == *digest);
+        // What has gone meanwhile is approved by nobody in any case.
+        self.rules != Rules::Clamped && file.is_none_or(|file| file.content != Content::Replaced)
+    }
+
     /// The person answers what is in front of them.
     fn choose(&mut self, id: RequestId, digest: Digest, choice: Choice) {
         let file = self.files.get(id.as_str());
-        let command = file.filter(|file| Digest::of(&file.bytes) == digest);
-        if let Some(content) = command.map(|file| file.content)
+        let asked = file.filter(|file| Digest::of(&file.bytes) == digest);
+        if let Some(command) = asked.and_then(|file| file.content.grants())
             && matches!(choice, Choice::Session { .. })
         {
-            let command = if let Content::Asks(command) = content {
-                command
-            } else {
-                "ls"
-            };
             self.to_grant.insert(id.clone(), command);
         }
         if matches!(choice, Choice::Deny | Choice::DenyWithReason(_)) {
@@ -756,6 +853,7 @@ impl Model {
                     "shown before its annotations"
                 );
                 self.annotations = shown.annotations;
+                self.with_chain = shown.with_chain;
                 self.shown = Some(pair);
             }
             Effect::Withdraw { id, why } => {
@@ -792,6 +890,23 @@ impl Model {
             Effect::DropGrant(id) => {
                 self.grant_files.remove(&id);
                 self.granted.remove(&id);
+            }
+            Effect::Authorize(authorize) => {
+                let (id, digest) = (authorize.facts.request_id.clone(), authorize.digest);
+                let link = authorize.link.name().to_owned();
+                assert!(self.read.contains(&(id.clone(), digest)));
+                let asked = (digest, link.clone());
+                let before = self.authorizing.insert(id.clone(), asked);
+                assert_eq!(before, None, "{id} is with a link already");
+                assert!(self.authorizing.len() <= 8, "too many chains at once");
+                self.once_authorized.push((id, digest, link));
+            }
+            // It may have answered before it could be stopped.
+            Effect::CancelAuthorizing(id) => drop(self.authorizing.remove(&id)),
+            Effect::Thinking(id, link) => {
+                if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
+                    self.with_chain = link;
+                }
             }
             Effect::Finished => self.finished = true,
         }
@@ -872,34 +987,57 @@ impl Model {
         self.step(Event::Read(candidate, content, file.life));
     }
 
+    /// Looks, as the loop does before anything is recorded, whether what an answer rests on is there. Where it is not, it is told so.
+    fn is_without_its_grants(&mut self, answer: &Answer) -> bool {
+        if answer.rests_on.is_empty() {
+            return false;
+        }
+        let is_lost = |id: &&GrantId| !self.grant_files.contains(id);
+        let lost: Vec<_> = (answer.rests_on.iter().filter(is_lost))
+            .map(|id| (*id, "its file is gone".to_owned()))
+            .collect();
+        if !lost.is_empty() || !self.state.are_in_force(self.moment(), &answer.rests_on) {
+            // What was decided, and perhaps recorded, reaches nobody: it is decided again.
+            self.decided.remove(&(answer.id.clone(), answer.digest));
+            let gone = Delivery::GrantsGone(lost);
+            self.step(Event::Answered(answer.id.clone(), gone));
+            return true;
+        }
+        for id in &answer.rests_on {
+            assert!(
+                !self.revoked.contains(id),
+                "it rests on what was taken back"
+            );
+            let ends = self.grant_ends.get(id).copied().unwrap_or(u64::MAX);
+            assert!(ends > self.now, "it rests on what is over");
+            assert!(
+                self.used.get(id).copied().unwrap_or(0) < 2,
+                "used too often"
+            );
+        }
+        false
+    }
+
+    /// A person or a link is credited with a denial only where it denied.
+    fn check_denial(&self, answer: &Answer, pair: &(RequestId, Digest)) {
+        if let DecisionSource::Authorizer {
+            verdict: AuthorizerVerdict::Deny,
+            ..
+        } = answer.decision.decided_by
+        {
+            assert!(self.refused.contains(pair), "no link refused: {answer:?}");
+        }
+        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
+            && !answer.decision.is_approved()
+        {
+            assert!(self.denied.contains(pair), "nobody denied this: {answer:?}");
+        }
+    }
+
     fn perform_answer(&mut self, answer: &Answer, fails: bool) {
         let pair = (answer.id.clone(), answer.digest);
-        // As the loop does, before anything is recorded.
-        if !answer.rests_on.is_empty() {
-            let is_lost = |id: &&GrantId| !self.grant_files.contains(id);
-            let lost: Vec<_> = (answer.rests_on.iter().filter(is_lost))
-                .map(|id| (*id, "its file is gone".to_owned()))
-                .collect();
-            if !lost.is_empty() || !self.state.are_in_force(self.moment(), &answer.rests_on) {
-                // What was decided, and perhaps recorded, reaches nobody: it is decided again.
-                self.decided.remove(&pair);
-                return self.step(Event::Answered(
-                    answer.id.clone(),
-                    Delivery::GrantsGone(lost),
-                ));
-            }
-            for id in &answer.rests_on {
-                assert!(
-                    !self.revoked.contains(id),
-                    "it rests on what was taken back"
-                );
-                let ends = self.grant_ends.get(id).copied().unwrap_or(u64::MAX);
-                assert!(ends > self.now, "it rests on what is over");
-                assert!(
-                    self.used.get(id).copied().unwrap_or(0) < 2,
-                    "used too often"
-                );
-            }
+        if self.is_without_its_grants(answer) {
+            return;
         }
         assert!(
             self.read.contains(&pair),
@@ -917,14 +1055,7 @@ impl Model {
                 "this state is not for the wire"
             );
         }
-        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
-            && !answer.decision.is_approved()
-        {
-            assert!(
-                self.denied.contains(&pair),
-                "nobody denied this: {answer:?}"
-            );
-        }
+        self.check_denial(answer, &pair);
         assert!(
             !self.delivered.contains(&pair),
             "answered twice: {answer:?}"
@@ -1008,6 +1139,10 @@ impl Model {
             self.annotating.is_empty(),
             "annotations that nobody reads are written"
         );
+        assert!(
+            self.authorizing.is_empty(),
+            "a link is asked that decides nothing"
+        );
     }
 }
 
@@ -1067,10 +1202,12 @@ proptest! {
         (person, parent) in setups(),
         annotates in any::<bool>(),
         inbox in prop::option::of(Just(INBOX)),
+        links in 0_usize..3,
         before in prop::collection::vec(op(), 0..60),
         after in prop::collection::vec(op(), 0..8),
     ) {
-        let mut model = Model::with(person, parent, annotates, inbox);
+        let chain = chain::of(&["first", "second"][..links]);
+        let mut model = Model::with_chain(person, parent, annotates, inbox, chain);
         for op in before {
             model.op(op);
         }

@@ -28,6 +28,7 @@ mod root;
 mod subject;
 #[cfg(test)]
 mod testing;
+mod trusted;
 mod watch;
 
 use std::io;
@@ -45,10 +46,14 @@ pub use inbox::{
 pub use inspect::{HeartbeatView, RequestView, SessionView};
 pub(crate) use lock::{Attempt, lock_exclusive};
 pub use lock::{LockOutcome, LockState, Owner, ServingLock};
-pub use operator::{OperatorFile, list_operator_files, path_spellings, read_operator_file};
+pub use operator::{
+    LookedAt, OperatorFile, list_operator_files, look_at_operator_file, path_spellings,
+    read_operator_file,
+};
 pub use outbox::{Consumed, Freshness, Held, Outbox, Submission, SubmitOutcome};
 pub use root::Missing;
 pub use subject::{SubjectFile, read_subject_file};
+pub use trusted::{TrustError, TrustRecord, TrustStore, TrustedFile, canonical_directory};
 pub use watch::{OnWake, Wake, Watch, WatchError, WatchId};
 
 use crate::wire::SessionId;

@@ -13,9 +13,10 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::io::Errno;
 
-use super::dir::is_accepted_owner;
+use super::dir::{FileStamp, is_accepted_owner};
 use super::subject::open_without_waiting;
 use super::{IoContext as _, SpoolError};
 
@@ -66,6 +67,52 @@ pub fn read_operator_file(path: &Path, limit: usize) -> Result<OperatorFile, Spo
         .read_to_end(&mut bytes)
         .context("read", path)?;
     Ok(OperatorFile::Content(bytes))
+}
+
+/// How an operator's file, or a directory of them, looks from outside: two that are equal mean that nothing was done to it in
+/// between, or to where a link leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LookedAt {
+    itself: Option<Facts>,
+    behind: Option<Facts>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Facts {
+    stamp: FileStamp,
+    /// Change of its content or its owner and mode; no program can set it back.
+    changed_ns: i128,
+    is_link: bool,
+}
+
+impl LookedAt {
+    /// Whether a link stands there.
+    pub fn is_link(&self) -> bool {
+        self.itself.is_some_and(|facts| facts.is_link)
+    }
+
+    /// Whether anything stands there, be it a link that leads nowhere.
+    pub fn is_there(&self) -> bool {
+        self.itself.is_some()
+    }
+}
+
+/// Looks at what stands at a path, without opening it.
+pub fn look_at_operator_file(path: &Path) -> LookedAt {
+    let facts = |flags: AtFlags| {
+        let stat = rustix::fs::statat(CWD, path, flags).ok()?;
+        Some(Facts {
+            stamp: FileStamp::of(&stat),
+            changed_ns: i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec),
+            is_link: FileType::from_raw_mode(stat.st_mode) == FileType::Symlink,
+        })
+    };
+    let itself = facts(AtFlags::SYMLINK_NOFOLLOW);
+    let is_link = itself.is_some_and(|facts| facts.is_link);
+    LookedAt {
+        itself,
+        behind: is_link.then(|| facts(AtFlags::empty())).flatten(),
+    }
 }
 
 /// The files in `directory` whose names end in `suffix`, by name. A missing directory has none.

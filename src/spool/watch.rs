@@ -82,7 +82,21 @@ pub struct WatchId(PathBuf);
 
 #[derive(Default)]
 struct Table {
-    subscribers: RwLock<HashMap<PathBuf, OnWake>>,
+    subscribers: RwLock<HashMap<PathBuf, Subscriber>>,
+}
+
+struct Subscriber {
+    on_wake: OnWake,
+    names: Names,
+}
+
+/// Which names in a watched directory somebody is woken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Those that a reader of a spool looks at.
+    Documents,
+    /// All of them.
+    Any,
 }
 
 impl Watch {
@@ -105,7 +119,17 @@ impl Watch {
 
     /// Wakes `on_wake` for changes in the directory `path`, or of the file `path`.
     pub fn watch(&self, path: &Path, on_wake: OnWake) -> Result<WatchId, WatchError> {
-        self.table.write().insert(path.to_owned(), on_wake);
+        self.subscribe(path, on_wake, Names::Documents)
+    }
+
+    /// As [`Watch::watch`], for whatever is changed in a directory, under any name: files that people write, in place as well.
+    pub fn watch_any(&self, path: &Path, on_wake: OnWake) -> Result<WatchId, WatchError> {
+        self.subscribe(path, on_wake, Names::Any)
+    }
+
+    fn subscribe(&self, path: &Path, on_wake: OnWake, names: Names) -> Result<WatchId, WatchError> {
+        let subscriber = Subscriber { on_wake, names };
+        self.table.write().insert(path.to_owned(), subscriber);
         let watched = self.lock().watch(path, RecursiveMode::NonRecursive);
         match watched {
             Ok(()) => Ok(WatchId(path.to_owned())),
@@ -144,21 +168,21 @@ impl Watch {
 }
 
 impl Table {
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<PathBuf, OnWake>> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<PathBuf, Subscriber>> {
         self.subscribers
             .write()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<PathBuf, OnWake>> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<PathBuf, Subscriber>> {
         self.subscribers
             .read()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn overflow(&self) {
-        for on_wake in self.read().values() {
-            on_wake(Wake::Overflow);
+        for subscriber in self.read().values() {
+            (subscriber.on_wake)(Wake::Overflow);
         }
     }
 
@@ -168,16 +192,22 @@ impl Table {
         }
         let subscribers = self.read();
         for path in &event.paths {
-            if let Some(on_wake) = subscribers.get(path) {
+            if let Some(Subscriber { on_wake, .. }) = subscribers.get(path) {
                 if let Some(wake) = wake_of_itself(event.kind) {
                     on_wake(wake);
                 }
-            } else if let Some(on_wake) = path.parent().and_then(|parent| subscribers.get(parent)) {
+            } else if let Some(Subscriber { on_wake, names }) =
+                path.parent().and_then(|parent| subscribers.get(parent))
+            {
                 let name = path
                     .file_name()
                     .and_then(|name| name.to_str())
                     .unwrap_or_default();
-                if let Some(wake) = wake_of_child(event.kind, name) {
+                let wake = match names {
+                    Names::Documents => wake_of_child(event.kind, name),
+                    Names::Any => wake_of_any(event.kind),
+                };
+                if let Some(wake) = wake {
                     on_wake(wake);
                 }
             }
@@ -225,6 +255,17 @@ fn wake_of_child(kind: EventKind, name: &str) -> Option<Wake<'_>> {
             Some(Wake::Changed(Some(name)))
         }
         EventKind::Access(_) | EventKind::Modify(_) | EventKind::Any | EventKind::Other => None,
+    }
+}
+
+/// What an event on a file of any name in a watched directory means. Reading it means nothing.
+fn wake_of_any(kind: EventKind) -> Option<Wake<'static>> {
+    match kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write))
+        | EventKind::Create(_)
+        | EventKind::Modify(_)
+        | EventKind::Remove(_) => Some(Wake::Changed(None)),
+        EventKind::Access(_) | EventKind::Any | EventKind::Other => None,
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) fn name(text: &str) -> Cow<'_, str> {
     clip(text, MAX_NAME_UNITS)
 }
 
-fn clip(text: &str, most: usize) -> Cow<'_, str> {
+/// The text, with at most so many UTF-16 units and bytes in JSON of it.
+pub(super) fn clip(text: &str, most: usize) -> Cow<'_, str> {
     let (mut units, mut bytes) = (0, 0);
     for (at, character) in text.char_indices() {
         units += character.len_utf16();

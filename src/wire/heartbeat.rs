@@ -1,7 +1,10 @@
 //! The record that says a session is being served, and what it can say about liveness.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
+use super::bound;
 use super::json::{Document, Fields};
 use super::process::ProcessMark;
 use super::{MAX_HEARTBEAT_BYTES, Unusable, WriteError};
@@ -38,7 +41,27 @@ pub struct HeartbeatRelay {
     pub log_failure: Option<String>,
     /// Why the files of its configuration are not in force as they are, while that is so; for inspection only.
     pub config_failure: Option<String>,
+    /// The links of its chain of authorizers, in order; for inspection only.
+    pub authorizers: Vec<LinkHealth>,
 }
+
+/// How a link of the chain fares, as its server tells.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LinkHealth {
+    /// Its name, as configured.
+    pub name: String,
+    /// How often it was asked; zero where nobody answers to the name.
+    pub asked: u64,
+    /// How often it gave no verdict.
+    pub failed: u64,
+    /// Whether nobody answers to the name, so that it is skipped.
+    pub missing: bool,
+}
+
+/// Most links that a heartbeat tells of: it has to stay small.
+const MAX_LINKS: usize = 16;
+/// Most characters of the name of one there.
+const MAX_LINK_NAME: usize = 60;
 
 impl Heartbeat {
     /// Reads a heartbeat file.
@@ -74,6 +97,12 @@ impl Heartbeat {
             agent: relay.agent.as_deref(),
             log_failure: relay.log_failure.as_deref(),
             config_failure: relay.config_failure.as_deref(),
+            authorizers: relay
+                .authorizers
+                .iter()
+                .take(MAX_LINKS)
+                .map(LinkOut::of)
+                .collect(),
         });
         Ok(serde_json::to_vec(&Out {
             session_id: &self.session_id,
@@ -95,6 +124,16 @@ impl HeartbeatRelay {
             agent: fields.text("agent"),
             log_failure: fields.text("logFailure"),
             config_failure: fields.text("configFailure"),
+            authorizers: fields
+                .each("authorizers", |link| {
+                    Some(LinkHealth {
+                        name: link.text("name")?,
+                        asked: link.whole_number("asked")?,
+                        failed: link.whole_number("failed")?,
+                        missing: link.boolean("missing").unwrap_or(false),
+                    })
+                })
+                .unwrap_or_default(),
         }
     }
 }
@@ -132,6 +171,28 @@ struct RelayOut<'a> {
     log_failure: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     config_failure: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    authorizers: Vec<LinkOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct LinkOut<'a> {
+    name: Cow<'a, str>,
+    asked: u64,
+    failed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<bool>,
+}
+
+impl<'a> LinkOut<'a> {
+    fn of(link: &'a LinkHealth) -> Self {
+        Self {
+            name: bound::clip(&link.name, MAX_LINK_NAME),
+            asked: link.asked,
+            failed: link.failed,
+            missing: link.missing.then_some(true),
+        }
+    }
 }
 
 /// What a requester knows about the session it waits for, by its own observation.

@@ -25,7 +25,7 @@ pub use bound::MAX_REASON_UNITS;
 pub use decider::{AuthorizerVerdict, DecisionSource, FRAME_BUDGET, UserSurface};
 pub use grant::{ApprovalGrant, Direction, GrantWidth, Lifetime, proven_direction};
 pub use grant_record::{GrantRecord, lifetime_value, scope_value};
-pub use heartbeat::{Heartbeat, HeartbeatRelay, Liveness};
+pub use heartbeat::{Heartbeat, HeartbeatRelay, LinkHealth, Liveness};
 pub use intent::{AskingUnit, ForwardedAccessIntent, Principal};
 pub use json::{MAX_DEPTH, Malformed};
 pub use payload::{
@@ -33,8 +33,9 @@ pub use payload::{
 };
 pub use process::ProcessMark;
 pub use program::{
-    AskFacts, Forwarding, JudgedFacts, MAX_PROGRAM_BYTES, annotation_from_json, evidence_from_json,
-    tool_call_json, tool_input_from_json,
+    AskFacts, Forwarding, JudgedFacts, LinkVerdict, MAX_PROGRAM_BYTES, Ruling,
+    annotation_from_json, evidence_from_json, tool_call_json, tool_input_from_json,
+    verdict_from_json,
 };
 pub use request::{
     ForwardedPermissionRequest, Generation, Hop, MAX_HOPS, RequestId, RequestRelay, RequestSource,
@@ -92,6 +93,9 @@ pub enum Unusable {
     /// Some text is no Unicode, where nothing may be replaced.
     #[error("some of its text is no Unicode")]
     NotUnicode,
+    /// An answer that names another ask than the one that it was asked about.
+    #[error("it answers another ask")]
+    AnotherAsk,
     /// A document of another kind.
     #[error("not a {what}: a required member is missing or malformed")]
     NotThisKind {

@@ -35,7 +35,7 @@ pub fn tool_call_json(tool: &str, input: &Value) -> serde_json::Result<Vec<u8>> 
     })
 }
 
-/// What those get that annotate an ask.
+/// What those get that annotate an ask, or judge it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AskFacts {
@@ -51,6 +51,17 @@ pub struct AskFacts {
     pub access_intent: Option<JudgedFacts>,
     /// Where the ask came from.
     pub forwarding: Forwarding,
+    /// Whether some text in here is not what stands on disk, because that was no Unicode.
+    #[serde(skip_serializing_if = "is_exact")]
+    pub text_replaced: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the serialiser calls it with a reference to the field"
+)]
+fn is_exact(replaced: &bool) -> bool {
+    !replaced
 }
 
 /// What policy judges of an ask, without what says where and for whom.
@@ -95,6 +106,7 @@ impl AskFacts {
             request: payload.request,
             evidence: payload.evidence,
             access_intent: request.access_intent.as_ref().map(JudgedFacts::of),
+            text_replaced: request.was_replaced,
         }
     }
 
@@ -144,6 +156,71 @@ pub fn annotation_from_json(bytes: &[u8]) -> Result<String, Unusable> {
     let document = Document::decode(bytes, MAX_PROGRAM_BYTES)?;
     let text = document.object()?.text("text");
     unreplaced(&document, text.ok_or(Unusable::Field("text"))?)
+}
+
+/// What a link of the chain of authorizers says about an ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkVerdict {
+    /// What it rules, if anything.
+    pub ruling: Ruling,
+    /// Why, as it was said; nothing is read out of it.
+    pub reason: Option<String>,
+}
+
+/// The word of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ruling {
+    /// The ask may go ahead, this once.
+    Allow,
+    /// It does not rule: whoever comes next is asked.
+    Defer,
+    /// The ask is refused.
+    Deny,
+}
+
+impl Ruling {
+    /// The word on the pipe, and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Defer => "defer",
+            Self::Deny => "deny",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "allow" => Some(Self::Allow),
+            "defer" => Some(Self::Defer),
+            "deny" => Some(Self::Deny),
+            _ => None,
+        }
+    }
+}
+
+/// Reads what a link answers about the ask `expected`. Only the verdict decides, whatever stands beside it; but where it names an
+/// ask, it must be this one, and a reason is a text or null.
+pub fn verdict_from_json(bytes: &[u8], expected: &RequestId) -> Result<LinkVerdict, Unusable> {
+    let document = Document::decode(bytes, MAX_PROGRAM_BYTES)?;
+    let fields = document.object()?;
+    let optional = |key: &'static str| {
+        if fields.has(key) {
+            fields.nullable_text(key).ok_or(Unusable::Field(key))
+        } else {
+            Ok(None)
+        }
+    };
+    let word = fields.text("verdict");
+    let verdict = LinkVerdict {
+        ruling: word
+            .and_then(|word| Ruling::from_name(&word))
+            .ok_or(Unusable::Field("verdict"))?,
+        reason: optional("reason")?,
+    };
+    if optional("requestId")?.is_some_and(|id| id != expected.as_str()) {
+        return Err(Unusable::AnotherAsk);
+    }
+    unreplaced(&document, verdict)
 }
 
 fn unreplaced<T>(document: &Document<'_>, value: T) -> Result<T, Unusable> {
@@ -224,6 +301,75 @@ mod tests {
         assert!(annotation_from_json(b"{\"text\": \"\xff\"}").is_err());
         let long = format!(r#"{{"text": "{}"}}"#, "x".repeat(MAX_PROGRAM_BYTES));
         assert!(annotation_from_json(long.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_verdict_is_one_of_three_words_about_this_ask_or_does_not_count() {
+        let id = RequestId::parse("r1").unwrap();
+        let read = |text: &str| verdict_from_json(text.as_bytes(), &id);
+        for (text, ruling, reason) in [
+            (r#"{"verdict": "allow"}"#, Ruling::Allow, None),
+            (
+                r#"{"verdict": "deny", "reason": ""}"#,
+                Ruling::Deny,
+                Some(""),
+            ),
+            (
+                r#"{"verdict": "defer", "reason": null, "requestId": null, "score": 1}"#,
+                Ruling::Defer,
+                None,
+            ),
+            (
+                " {\"reason\": \"x\\ny\", \"requestId\": \"r1\", \"verdict\": \"deny\"}\n",
+                Ruling::Deny,
+                Some("x\ny"),
+            ),
+        ] {
+            let reason = reason.map(str::to_owned);
+            assert_eq!(read(text), Ok(LinkVerdict { ruling, reason }), "{text}");
+        }
+        for bad in [
+            "",
+            "allow",
+            "{}",
+            "[]",
+            r#"{"verdict": "Allow"}"#,
+            r#"{"verdict": "allow "}"#,
+            r#"{"verdict": "approve"}"#,
+            r#"{"verdict": true}"#,
+            r#"{"verdict": null}"#,
+            r#"{"verdict": "allow", "verdict": "deny"}"#,
+            r#"{"verdict": "deny", "verdict": "allow"}"#,
+            r#"{"verdict": "allow"} {"verdict": "allow"}"#,
+            r#"{"verdict": "allow", "reason": 1}"#,
+            r#"{"verdict": "allow", "reason": ["x"]}"#,
+            r#"{"verdict": "allow", "requestId": 1}"#,
+            r#"{"verdict": "allow", "reason": "\ud800"}"#,
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        for other in ["r2", "", "R1", "r1 "] {
+            let text = json!({"verdict": "allow", "requestId": other}).to_string();
+            assert_eq!(read(&text), Err(Unusable::AnotherAsk), "{other:?}");
+        }
+        assert!(verdict_from_json(b"{\"verdict\": \"allow\", \"reason\": \"\xff\"}", &id).is_err());
+    }
+
+    #[test]
+    fn it_is_said_that_text_was_replaced_and_not_that_it_was_not() {
+        let whole = json!({
+            "id": "r1", "createdAt": 1, "requesterSessionId": "C", "targetSessionId": "P", "requesterAgentName": "scout",
+            "surface": "bash", "value": "@",
+        });
+        for (byte, said) in [(b'@', Value::Null), (0xff, json!(true))] {
+            let mut bytes = whole.to_string().into_bytes();
+            let at = bytes.iter().position(|other| *other == b'@').unwrap();
+            bytes[at] = byte;
+            let request = ForwardedPermissionRequest::from_json(&bytes).unwrap();
+            let facts = AskFacts::of(&request).to_json().unwrap();
+            let facts: Value = serde_json::from_slice(&facts).unwrap();
+            assert_eq!(facts["textReplaced"], said);
+        }
     }
 
     #[test]

@@ -326,6 +326,17 @@ fn seal_key(seed: u8) -> SealKey {
     SealKey::from_seed(&Zeroizing::new([seed; SEAL_SEED_BYTES]))
 }
 
+fn link_health() -> impl Strategy<Value = LinkHealth> {
+    ("\\PC{0,8}", any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
+        |(name, asked, failed, missing)| LinkHealth {
+            name,
+            asked: asked.into(),
+            failed: failed.into(),
+            missing,
+        },
+    )
+}
+
 fn heartbeat() -> impl Strategy<Value = Heartbeat> {
     let relay = (
         any::<bool>(),
@@ -336,9 +347,20 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
         maybe(text()),
         maybe(text()),
         maybe(text()),
+        prop::collection::vec(link_health(), 0..3),
     )
         .prop_map(
-            |(held, public_key, process, queued, mode, agent, log_failure, config_failure)| {
+            |(
+                held,
+                public_key,
+                process,
+                queued,
+                mode,
+                agent,
+                log_failure,
+                config_failure,
+                authorizers,
+            )| {
                 HeartbeatRelay {
                     held,
                     public_key,
@@ -348,6 +370,7 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
                     agent,
                     log_failure,
                     config_failure,
+                    authorizers,
                 }
             },
         );
@@ -898,14 +921,28 @@ fn a_response_and_a_heartbeat_are_written_in_order() {
             agent: Some("a".to_owned()),
             log_failure: Some("full".to_owned()),
             config_failure: Some("torn".to_owned()),
+            authorizers: vec![
+                LinkHealth {
+                    name: "judge".to_owned(),
+                    asked: 3,
+                    failed: 1,
+                    missing: false,
+                },
+                LinkHealth {
+                    name: "x".repeat(100),
+                    missing: true,
+                    ..LinkHealth::default()
+                },
+            ],
         }),
     };
     assert_eq!(
         String::from_utf8(heartbeat.to_json().unwrap()).unwrap(),
         concat!(
             r#"{"sessionId":"P","pid":7,"updatedAt":8,"relay":{"v":1,"held":true,"publicKey":"k","pidStart":"1","#,
-            r#""bootId":"2","pidNs":"3","queued":0,"mode":"tui","agent":"a","logFailure":"full","#,
-            r#""configFailure":"torn"}}"#
+            r#""bootId":"2","pidNs":"3","queued":0,"mode":"tui","agent":"a","logFailure":"full","configFailure":"torn","#,
+            r#""authorizers":[{"name":"judge","asked":3,"failed":1},"#,
+            r#"{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…","asked":0,"failed":0,"missing":true}]}}"#
         )
     );
 }

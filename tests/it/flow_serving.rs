@@ -7,7 +7,7 @@ use std::time::Duration;
 use askrelay::audit::{Options, ReviewLog};
 use askrelay::policy::{Layers, Limits, Policy};
 use askrelay::prompt::Prompter;
-use askrelay::serve::{Annotators, Broadcasts, Mode, Server, Settings, Shown};
+use askrelay::serve::{Annotators, AuthorizerChain, Broadcasts, Mode, Server, Settings, Shown};
 use askrelay::wire::{RequestId, SessionId};
 use serde_json::{Value, json};
 
@@ -402,6 +402,7 @@ fn a_prompter_that_ends_without_a_word_leaves_nobody_waiting() {
         notices: None,
         broadcasts: Broadcasts::new(1),
         annotators: Annotators::default().chain(&[]),
+        authorizers: AuthorizerChain::default(),
     };
     let place = spool.open();
     let (events, person) = tokio::sync::mpsc::unbounded_channel();

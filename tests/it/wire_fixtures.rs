@@ -136,6 +136,15 @@ impl Document {
                     if let Some(failure) = &relay.config_failure {
                         members["configFailure"] = json!(failure);
                     }
+                    if !relay.authorizers.is_empty() {
+                        let links = relay.authorizers.iter().map(|link| {
+                            json!({
+                                "name": link.name, "asked": link.asked, "failed": link.failed,
+                                "missing": link.missing,
+                            })
+                        });
+                        members["authorizers"] = links.collect();
+                    }
                     members
                 }),
             }),

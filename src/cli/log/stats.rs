@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::filters::Filters;
 use super::{readable, stop};
-use crate::audit::{Access, Found, Scan, Scanned, Stats, Tally};
+use crate::audit::{Access, Found, LinkTally, Scan, Scanned, Stats, Tally};
 use crate::cli::exit::Exit;
 use crate::cli::output::{self, Out};
 use crate::cli::place::Place;
@@ -116,6 +116,7 @@ fn lines(stats: &Stats) -> Vec<String> {
             .collect();
         push_table(&mut lines, head, rows);
     }
+    push_links(&mut lines, &stats.links);
     if !stats.events.is_empty() {
         let mut rows = vec![vec!["EVENT".to_owned(), "ENTRIES".to_owned()]];
         rows.extend(
@@ -158,6 +159,64 @@ fn push_table(lines: &mut Vec<String>, head: &str, mut tallies: Vec<(&str, Tally
     }
 }
 
+/// What the links of the chain said, the one that was asked most first.
+fn push_links(lines: &mut Vec<String>, tallies: &BTreeMap<String, LinkTally>) {
+    if tallies.is_empty() {
+        return;
+    }
+    let mut order: Vec<_> = tallies.iter().collect();
+    order.sort_by_key(|(_, link)| std::cmp::Reverse(link.asked()));
+    let heads = [
+        "LINK",
+        "ASKED",
+        "ALLOWED",
+        "DENIED",
+        "DEFERRED",
+        "CAPPED",
+        "FAILED",
+        "CANCELLED",
+        "MEDIAN",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let more = order.len().saturating_sub(MAX_ROWS);
+    rows.extend(order.into_iter().take(MAX_ROWS).map(|(name, link)| {
+        let counts = [
+            link.asked(),
+            link.allowed,
+            link.denied,
+            link.deferred,
+            link.capped,
+            link.failed,
+            link.cancelled,
+        ];
+        let median = link
+            .median_ms()
+            .map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms"));
+        std::iter::once(visible(name).into_owned())
+            .chain(counts.map(|count| count.to_string()))
+            .chain([median])
+            .collect()
+    }));
+    lines.push(String::new());
+    lines.extend(output::table(&rows));
+    if more > 0 {
+        lines.push(format!("and {more} more, see --json"));
+    }
+}
+
+fn link_json(link: &LinkTally) -> Value {
+    json!({
+        "asked": link.asked(),
+        "allowed": link.allowed,
+        "denied": link.denied,
+        "deferred": link.deferred,
+        "capped": link.capped,
+        "failed": link.failed,
+        "cancelled": link.cancelled,
+        "medianMs": link.median_ms(),
+    })
+}
+
 fn tally_json(tally: &Tally) -> Value {
     json!({
         "approved": tally.approved,
@@ -181,6 +240,11 @@ fn as_json(stats: &Stats) -> Value {
         .iter()
         .map(|(kind, tally)| (kind.name().to_owned(), tally_json(tally)))
         .collect();
+    let links: Map<String, Value> = stats
+        .links
+        .iter()
+        .map(|(name, link)| (name.clone(), link_json(link)))
+        .collect();
     json!({
         "entries": stats.entries,
         "bytes": stats.bytes,
@@ -194,6 +258,7 @@ fn as_json(stats: &Stats) -> Value {
         "approvedByUnknown": stats.approved_by_unknown(),
         "deciders": deciders,
         "authorizers": tallies_json(&stats.by_link),
+        "links": links,
         "agents": tallies_json(&stats.by_agent),
         "sessions": tallies_json(&stats.by_session),
         "events": stats.events,

@@ -80,7 +80,7 @@ struct Subject {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let policy = place.config()?.policy(place.home().as_deref())?;
+    let policy = place.config()?.policy(place.home().as_deref());
     let subject = match &args.request {
         Some(named) => recorded(&place, named)?,
         None => plain(env, args),

@@ -40,6 +40,7 @@ fn review(payload: &PromptPayload) -> Review {
         grants: &[],
         directory: None,
         asked_because: None,
+        with_chain: None,
         waiting: 0,
     })
 }

@@ -36,6 +36,7 @@ fn shown(name: &str, payload: &serde_json::Value) -> Shown {
         digest: digest(name),
         asked_because: Some("rm *".to_owned()),
         annotations: Vec::new(),
+        with_chain: None,
         in_line: crate::serve::InLine {
             waiting: 1,
             put_off: 0,

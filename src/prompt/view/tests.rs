@@ -50,6 +50,7 @@ pub(super) fn shown(payload: &Value, grants: &Value) -> Shown {
         digest: Digest::of(bytes.as_bytes()),
         asked_because: None,
         annotations: Vec::new(),
+        with_chain: None,
         in_line: crate::serve::InLine::default(),
         time_left: None,
     }

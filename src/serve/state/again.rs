@@ -1,6 +1,7 @@
 //! Judging again what waits, when what decides it has changed: a grant was given, or the rules were read again.
 //!
-//! Every ask that is not decided yet is read and judged once more: in line, with its annotators, on screen, with the parent.
+//! Every ask that is not decided yet is read and judged once more: with the chain, in line, with its annotators, on screen, with the
+//! parent.
 //! What policy decides by now is settled without a person, who is told why it went. What is still to be asked stays where and
 //! as it is: nothing on the screen changes under the hands of who reads it, and nobody loses their turn.
 //!
@@ -114,7 +115,7 @@ impl State {
                 why: why.to_owned(),
             }),
             Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
-            Stage::Deciding(_) => {}
+            Stage::WithChain | Stage::Deciding(_) => {}
         }
     }
 
@@ -138,6 +139,7 @@ impl State {
         self.setup.request_max_age = renewal.request_max_age;
         self.setup.limits = renewal.limits;
         self.setup.annotates = !renewal.annotators.is_empty();
+        self.renew_chain(renewal.authorizers, effects);
         self.judge_again(Again::Renewed, effects);
     }
 }

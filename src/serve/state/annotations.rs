@@ -66,6 +66,18 @@ impl State {
         })));
     }
 
+    /// Has an ask annotated that stands in line; one that the chain has alone does not.
+    pub(super) fn annotate_in_line(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        effects: &mut Vec<Effect>,
+    ) {
+        let ask = self.asks.get(&request.id);
+        if ask.is_some_and(|ask| matches!(ask.stage, Stage::Queued)) {
+            self.annotate(request, Urgency::Ahead, effects);
+        }
+    }
+
     /// The annotations of an ask whose turn has come; `None` while they are still being written.
     pub(super) fn annotations_of(
         &mut self,

@@ -1,7 +1,7 @@
-//! What people decided and was given out: the same request bytes, put there again, get the same answer.
+//! What people and links of the chain decided and was given out: the same request bytes, put there again, get the same answer.
 //!
-//! A requester asks once. Who puts an answered request back, and takes the answer away before it is read, would have the person asked
-//! until they say what is wanted.
+//! A requester asks once. Who puts an answered request back, and takes the answer away before it is read, would have the person, or a
+//! judge that does not always say the same, asked until they say what is wanted.
 //!
 //! It keeps the last decisions of this process; what was decided before it started is in the log.
 
@@ -12,7 +12,7 @@ use crate::wire::{Decision, Digest, RequestId};
 /// How many are kept.
 const MOST: usize = 1_024;
 
-/// The last decisions of people that reached their requesters.
+/// The last decisions of people and links that reached their requesters.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     decisions: HashMap<(RequestId, Digest), Decision>,

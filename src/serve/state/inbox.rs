@@ -158,6 +158,15 @@ impl State {
         None
     }
 
+    /// Whether the list has no room for this ask.
+    pub(super) fn inbox_is_full(&self, id: &RequestId) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| {
+            let waiting = inbox.items.iter().filter(|item| item.ending.is_none());
+            waiting.clone().all(|item| item.ask.id != *id)
+                && waiting.count() >= inbox.limits.max_pending
+        })
+    }
+
     /// Notes that the parent had no answer: the ask stays with the person here.
     pub(super) fn note_given_back(&mut self, id: &RequestId) {
         if let Some(ask) = self.asks.get_mut(id) {
@@ -260,7 +269,7 @@ impl State {
                 ask.stage = Stage::Rereading;
                 self.queue.remove(&ask.requester, id);
             }
-            Stage::AwaitingAnnotations => ask.stage = Stage::Rereading,
+            Stage::WithChain | Stage::AwaitingAnnotations => ask.stage = Stage::Rereading,
             Stage::Rereading if item.fate.is_none() => {}
             Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
         }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::annotations::{Annotations, Urgency};
+use super::annotations::Annotations;
+use super::chain::Chain;
 use super::inbox::Fate;
 use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State, Whose};
 use crate::audit::{Ending, Entry, Event};
@@ -228,7 +229,7 @@ impl State {
                 known.stamp = stamp;
                 match known.stage {
                     Stage::Rereading | Stage::AwaitingAnnotations => Look::Turn,
-                    Stage::Queued => Look::Waiting,
+                    Stage::Queued | Stage::WithChain => Look::Waiting,
                     Stage::Shown(_) | Stage::Relayed(_) => Look::Asked,
                     Stage::Deciding(_) => return,
                 }
@@ -258,6 +259,8 @@ impl State {
                     whose: Whose::Anybodys,
                     annotations: Annotations::Unasked,
                     unannotated: false,
+                    chain: Chain::Unasked,
+                    alone_until: None,
                     again: None,
                 },
             );
@@ -311,11 +314,19 @@ impl State {
         if let Some(Fate::Denied(by)) = fate {
             return self.deny_unopened(&request, by, effects);
         }
+        if judgement.verdict == Verdict::Ask {
+            if self.settle_as_ruled(&request, effects) {
+                return;
+            }
+            if !self.shutting_down {
+                self.begin_chain(&request, effects);
+            }
+        }
         match judgement.verdict {
             Verdict::Allow | Verdict::Deny => self.settle_by_policy(&request, judgement, effects),
             // It stays where it is, and as it is.
             Verdict::Ask if look == Look::Waiting => {
-                self.annotate(&request, Urgency::Ahead, effects);
+                self.annotate_in_line(&request, effects);
             }
             Verdict::Ask if look == Look::Asked => {}
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),

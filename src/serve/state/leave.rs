@@ -45,7 +45,8 @@ impl State {
     fn is_being_answered(&self, id: &RequestId) -> bool {
         self.asks.get(id).is_some_and(|ask| match &ask.stage {
             Stage::Deciding(undelivered) => undelivered.retry_at.is_none(),
-            Stage::Queued
+            Stage::WithChain
+            | Stage::Queued
             | Stage::Rereading
             | Stage::AwaitingAnnotations
             | Stage::Shown(_)
@@ -61,6 +62,7 @@ impl State {
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) {
+        self.cancel_chain(id, effects);
         self.cancel_annotating(id, effects);
         let Some(ask) = self.asks.remove(id) else {
             return;
@@ -73,7 +75,7 @@ impl State {
             }),
             Stage::Relayed(_) => effects.push(Effect::CancelRelay(id.clone())),
             Stage::Rereading | Stage::AwaitingAnnotations => self.end_opening(id, why, effects),
-            Stage::Deciding(_) => {}
+            Stage::WithChain | Stage::Deciding(_) => {}
         }
         self.resolve(id, outcome, effects);
         self.leave_screen(id);
@@ -104,11 +106,13 @@ impl State {
         self.look_at_growing(effects);
         self.expire_waiting(now, effects);
         self.expire_grants(now, effects);
+        self.end_graces(now, effects);
         let mut expired = Vec::new();
         for (id, ask) in &mut self.asks {
             effects.extend(Self::due_again(id, ask, now));
             match &mut ask.stage {
-                Stage::Queued
+                Stage::WithChain
+                | Stage::Queued
                 | Stage::Rereading
                 | Stage::AwaitingAnnotations
                 | Stage::Shown(_)
@@ -117,7 +121,8 @@ impl State {
                 {
                     expired.push(id.clone());
                 }
-                Stage::Queued
+                Stage::WithChain
+                | Stage::Queued
                 | Stage::Rereading
                 | Stage::AwaitingAnnotations
                 | Stage::Shown(_)
@@ -185,6 +190,7 @@ impl State {
         self.look_at_growing(effects);
         let ids: Vec<RequestId> = self.asks.keys().cloned().collect();
         for id in ids {
+            self.cancel_chain(&id, effects);
             let Some(ask) = self.asks.get_mut(&id) else {
                 continue;
             };
@@ -200,7 +206,10 @@ impl State {
                     effects.push(Effect::CancelRelay(id));
                     self.unavailable(&request, ENDED, effects);
                 }
-                Stage::Queued | Stage::Rereading | Stage::AwaitingAnnotations => {
+                Stage::WithChain
+                | Stage::Queued
+                | Stage::Rereading
+                | Stage::AwaitingAnnotations => {
                     self.look_at(Candidate::of(&id), effects);
                 }
                 deciding @ Stage::Deciding(_) => ask.stage = deciding,

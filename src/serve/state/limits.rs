@@ -150,7 +150,8 @@ impl State {
 impl Pending {
     fn waits_for_somebody(&self) -> bool {
         match self.stage {
-            Stage::Queued
+            Stage::WithChain
+            | Stage::Queued
             | Stage::Rereading
             | Stage::AwaitingAnnotations
             | Stage::Shown(_)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::chain::Next;
 use super::grants::Granting;
 use super::{Authority, Person, Stage, State};
 use crate::audit::{Entry, Event};
@@ -43,20 +44,17 @@ impl State {
             self.authority()
         };
         match authority {
-            Authority::Nobody => {
-                let reason = format!(
-                    "no rule of session \"{}\" decides it, and nobody is there to ask",
-                    self.setup.session
-                );
-                self.unavailable(&request, &reason, effects);
+            Authority::Nobody | Authority::Person => {
+                self.settle_here(now, &request, authority, effects);
             }
-            Authority::Person => self.wait_for_person(now, &request, effects),
             Authority::Parent => {
                 if let Some(reason) = self.circle(&request) {
                     return self.decide_unpassable(&request, &reason, effects);
                 }
-                // Whoever asks a person is who has it annotated.
+                // Whoever asks a person is who has it annotated, and judged before.
                 self.cancel_annotating(id, effects);
+                self.cancel_chain(id, effects);
+                self.note_delegated(id, effects);
                 self.note_waiting(&request, &request.core(), effects);
                 let Some(ask) = self.asks.get(id) else { return };
                 let left = ask.gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
@@ -72,6 +70,32 @@ impl State {
                 self.unlist(id);
             }
         }
+    }
+
+    /// Has an ask settled within this session: by the chain, then by the person.
+    fn settle_here(
+        &mut self,
+        now: Moment,
+        request: &ForwardedPermissionRequest,
+        authority: Authority,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.ask_chain(now, request, authority, effects) == Next::Chain {
+            return;
+        }
+        if authority == Authority::Person {
+            return self.wait_for_person(now, request, effects);
+        }
+        let chain = if self.chain_is_over(&request.id) {
+            ", its authorizers leave it open"
+        } else {
+            ""
+        };
+        let reason = format!(
+            "no rule of session \"{}\" decides it{chain}, and nobody is there to ask",
+            self.setup.session
+        );
+        self.unavailable(request, &reason, effects);
     }
 
     /// Why an ask cannot be passed on: it has come through here, or through the parent, or through too many.
@@ -110,6 +134,7 @@ impl State {
     ) {
         let id = request.id.clone();
         let annotations = self.annotations_of(&request, effects);
+        let with_chain = self.link_awaited(&id);
         let in_line = self.in_line();
         let Some(ask) = self.asks.get_mut(&id) else {
             return;
@@ -123,6 +148,7 @@ impl State {
             digest: ask.digest,
             asked_because: judgement.asked_because.clone(),
             annotations,
+            with_chain,
             in_line,
             time_left: ask.gives_up_at.map(|at| at.since(now)),
             request: request.clone(),
@@ -264,8 +290,8 @@ impl State {
         };
         match outcome {
             RelayOutcome::Nobody(_) if self.person == Person::Here && !self.shutting_down => {
-                self.wait_for_person(now, &request, effects);
                 self.note_given_back(id);
+                self.settle_here(now, &request, Authority::Person, effects);
             }
             RelayOutcome::Nobody(decision) | RelayOutcome::Answered(decision) => {
                 self.decide(&request, decision, Care::Fast, effects);
@@ -296,6 +322,7 @@ impl State {
         ));
         if started {
             self.forget_given_back();
+            self.take_from_chain(effects);
             // What waits for the person here goes to the parent; what is on screen stays until it is answered.
             for id in self.queue.take_all() {
                 if let Some(ask) = self.asks.get_mut(&id) {
@@ -327,6 +354,9 @@ impl State {
             }
             ask.stage = Stage::Rereading;
             self.look_at(Candidate::of(&id), effects);
+        }
+        if self.authority() == Authority::Parent {
+            self.take_from_chain(effects);
         }
         for id in self.queue.take_all() {
             if let Some(ask) = self.asks.get_mut(&id) {

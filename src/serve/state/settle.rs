@@ -146,6 +146,7 @@ impl State {
         );
         self.note_ending(id, &decision);
         self.leave_screen(id);
+        self.cancel_chain(id, effects);
         self.cancel_annotating(id, effects);
         if let Some(ask) = self.asks.get_mut(id) {
             effects.push(Effect::Answer(Box::new(Answer {
@@ -198,7 +199,8 @@ impl State {
         self.note_ending(id, &decision);
     }
 
-    /// Answers a request whose very bytes were answered by a person before: somebody has put it there again.
+    /// Answers a request whose very bytes were answered by a person, or a link of the chain, before: somebody has put it there
+    /// again.
     pub(super) fn give_again(
         &mut self,
         request: &ForwardedPermissionRequest,
@@ -259,7 +261,7 @@ impl State {
                 {
                     if matches!(
                         delivered.decision.decided_by.effective(),
-                        DecisionSource::User { .. }
+                        DecisionSource::User { .. } | DecisionSource::Authorizer { .. }
                     ) {
                         self.given.keep(id, ask.digest, delivered.decision.clone());
                     }

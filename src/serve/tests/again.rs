@@ -223,12 +223,16 @@ fn what_is_looked_at_again_and_has_changed_is_another_ask() {
 fn what_is_being_read_anyway_is_read_once() {
     let mut model = with_person();
     put(&mut model, &[("a", "brew")]);
-    let effects = model.effects_of(Event::Renewed(Rules::First.renewal()));
+    let effects = model.effects_of(Event::Renewed(
+        Rules::First.renewal(super::AuthorizerChain::default()),
+    ));
     let reads = |effects: &[Effect]| {
         let of_a = |effect: &&Effect| matches!(effect, Effect::Read(one) if *one == Candidate::of(&id("a")));
         effects.iter().filter(of_a).count()
     };
     assert_eq!(reads(&effects), 1);
-    let again = model.effects_of(Event::Renewed(Rules::Second.renewal()));
+    let again = model.effects_of(Event::Renewed(
+        Rules::Second.renewal(super::AuthorizerChain::default()),
+    ));
     assert_eq!(reads(&again), 0);
 }

@@ -127,8 +127,14 @@ fn watch_7_what_an_event_on_the_watched_path_itself_means() {
 fn watch_2_lost_events_wake_everybody() {
     let table = Table::default();
     let (one, other) = (Heard::default(), Heard::default());
-    table.write().insert("/a".into(), one.on_wake());
-    table.write().insert("/b".into(), other.on_wake());
+    let subscriber = |on_wake| Subscriber {
+        on_wake,
+        names: Names::Documents,
+    };
+    table.write().insert("/a".into(), subscriber(one.on_wake()));
+    table
+        .write()
+        .insert("/b".into(), subscriber(other.on_wake()));
     table.dispatch(&Event::new(EventKind::Other).set_flag(Flag::Rescan));
     table.overflow();
     for heard in [&one, &other] {
@@ -267,4 +273,26 @@ fn watch_4_a_limit_is_called_by_its_name_and_not_a_full_disk() {
         let text = named(other);
         assert!(text.contains("cannot watch \"/spool\""), "{text}");
     }
+}
+
+#[test]
+fn whoever_watches_files_of_any_name_hears_of_each_change_and_of_no_reading() {
+    let place = Place::new();
+    let path = place.at("");
+    let watch = Watch::start().unwrap();
+    let heard = Heard::default();
+    let id = watch.watch_any(&path, heard.on_wake()).unwrap();
+    for step in 0..3 {
+        match step {
+            0 => fs::write(path.join("scout.md"), "a").unwrap(),
+            1 => fs::write(path.join("scout.md"), "b").unwrap(),
+            _ => fs::remove_file(path.join("scout.md")).unwrap(),
+        }
+        heard.await_wake("Changed(None)");
+        heard.forget();
+    }
+    watch.forget(&id);
+    assert_eq!(wake_of_any(EventKind::Access(AccessKind::Read)), None);
+    let closed = AccessKind::Close(AccessMode::Read);
+    assert_eq!(wake_of_any(EventKind::Access(closed)), None);
 }

@@ -4,6 +4,7 @@ pub(crate) mod chain;
 pub(crate) mod fixtures;
 pub(crate) mod grants;
 pub(crate) mod hostile;
+pub(crate) mod judges;
 pub(crate) mod picture;
 pub(crate) mod processes;
 pub(crate) mod rust;
