@@ -240,6 +240,7 @@ impl Server {
                 Mode::Dialog | Mode::Select | Mode::Headless => None,
             },
             annotates: !settings.annotators.is_empty(),
+            persist_grants: settings.persist_grants,
             chain: settings.authorizers,
             most_chains: MOST_CHAINS,
         };

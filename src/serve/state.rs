@@ -85,6 +85,8 @@ pub struct Setup {
     pub inbox: Option<policy::Inbox>,
     /// Whether there are annotators.
     pub annotates: bool,
+    /// Whether what is granted outlives this server.
+    pub persist_grants: bool,
     /// Who is asked before the person.
     pub chain: AuthorizerChain,
     /// How many asks have a chain running at once.

@@ -450,6 +450,7 @@ impl Model {
             limits: policy::Limits::default(),
             inbox,
             annotates,
+            persist_grants: false,
             chain,
             most_chains: MOST_CHAINS,
         };
