@@ -206,6 +206,10 @@ impl State {
         };
         running.since = self.now;
         let link = running.link().cloned();
+        // The list says who is asked.
+        if let Some(inbox) = &mut self.inbox {
+            inbox.touch();
+        }
         let name = link.as_ref().map(|link| link.name().to_owned());
         if matches!(ask.stage, Stage::Shown(_)) {
             effects.push(Effect::Thinking(id.clone(), name.clone()));
