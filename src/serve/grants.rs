@@ -130,6 +130,10 @@ impl Core {
 
     /// Looks whether grants were taken back, and what else lies among their files.
     pub(super) fn look_at_grants(&mut self, now: Moment) {
+        // What lies there then is another server's.
+        if self.successor.is_some() {
+            return;
+        }
         let look = self.grants.files.look();
         for name in look.foreign {
             self.refuse_file(&name, "the server of this session did not write it");
