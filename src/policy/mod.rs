@@ -49,7 +49,7 @@ pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
 pub use insert::{NewRule, NewRules};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
-pub use keys::{Counts, KEYS, Key, ProjectMay};
+pub use keys::{CONFIG_SCHEMA, Counts, KEYS, Key, ProjectMay};
 pub use layers::{AgentSource, Layered, Source, Sources, Stated, Withheld};
 pub use pattern::Pattern;
 pub use permission::{

@@ -83,11 +83,7 @@ pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
         facts.push(Fact::line("agent", name));
     }
     if !path.is_empty() {
-        let hops: Vec<String> = path
-            .iter()
-            .map(|hop| format!("{} ({})", agent(&hop.agent_name), name(&hop.session_id)))
-            .collect();
-        facts.push(Fact::shown("asked by", hops.join(" → ")));
+        facts.push(Fact::shown("asked by", hops(path)));
     }
     if let Some(tool) = tool {
         let mut line = name(tool).into_owned();
@@ -334,7 +330,22 @@ pub fn context_name(context: CommandContext) -> &'static str {
     }
 }
 
-fn agent(name: &str) -> Cow<'_, str> {
+/// The sessions that an ask came through, in a line.
+pub(super) fn hops(path: &[Hop]) -> String {
+    let hops: Vec<String> = path
+        .iter()
+        .map(|hop| format!("{} ({})", agent(&hop.agent_name), name(&hop.session_id)))
+        .collect();
+    hops.join(" → ")
+}
+
+/// Whether a core fact says who asks.
+pub(super) fn is_about_asker(fact: &Fact) -> bool {
+    matches!(fact.label.as_str(), "subagent" | "agent" | "asked by")
+}
+
+/// The name of an agent.
+pub(super) fn agent(name: &str) -> Cow<'_, str> {
     if name.is_empty() {
         Cow::Borrowed("unknown")
     } else {

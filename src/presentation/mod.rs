@@ -22,4 +22,5 @@ pub mod review_line;
 pub mod runs;
 pub mod secrets;
 pub mod select;
+pub mod table;
 pub mod text;

@@ -28,6 +28,7 @@ use self::layout::{BAR_COLUMNS, Kind, Laid, Layout, wide};
 use super::dialog::{self, Fact};
 use super::evidence::{self, LineClass};
 use super::select::Ask;
+use super::table::{self, Asker};
 use super::text;
 
 /// How a document is laid out.
@@ -176,6 +177,37 @@ impl Review {
             blocks,
             core,
             label_columns,
+            layout: None,
+            search: None,
+        }
+    }
+
+    /// What several asks that are alike have in common, and each of them. All of it is core.
+    pub fn of_table(ask: &Ask<'_>, askers: &[Asker<'_>], more: bool) -> Self {
+        let mut facts = ask.core();
+        facts.retain(|fact| !dialog::is_about_asker(fact));
+        let mut blocks: Vec<Block> = facts
+            .into_iter()
+            .map(|fact| core_block(ask, fact))
+            .collect();
+        let own = [table::head(askers.len())]
+            .into_iter()
+            .chain(table::rows(askers))
+            .chain(more.then(table::beyond));
+        blocks.extend(own.map(|fact| Block {
+            label: Label {
+                text: fact.label,
+                is_foreign: false,
+            },
+            text: Text::Shown(fact.lines),
+            place: BlockPlace::Beside,
+            classes: None,
+        }));
+        let labels = blocks.iter().map(|block| text::width(&block.label.text));
+        Self {
+            core: blocks.len(),
+            label_columns: labels.max().unwrap_or(0),
+            blocks,
             layout: None,
             search: None,
         }

@@ -9,6 +9,7 @@
 
 use super::dialog::{self, Fact};
 use super::fit::{self, Budget, Labels};
+use super::table::{self, Asker};
 use super::text;
 use crate::wire::{
     ApprovalGrant, Decision, DecisionSource, DecisionState, Direction, GrantWidth, Hop, Lifetime,
@@ -23,6 +24,11 @@ const NOT_NOW: &str = "l";
 
 /// Most UTF-16 units of a pattern or a name in the label of an option. The facts above have it whole.
 const MAX_LABEL_UNITS: usize = 60;
+
+/// The answers about several asks that are alike, letters and words for the same reason.
+const TOGETHER: &str = "a";
+const TO_ALL: [(&str, Plain); 2] = [("yes", Plain::Yes), ("no", Plain::No)];
+const BACK: &str = "b";
 
 /// What a person chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +48,39 @@ pub enum Choice {
     Deny,
     /// No, and why.
     DenyWithReason(String),
+}
+
+/// A plain yes or no: all that several asks can be answered with at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    /// Yes, this once.
+    Yes,
+    /// No.
+    No,
+}
+
+impl Plain {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "Yes",
+            Self::No => "No",
+        }
+    }
+}
+
+/// The label of the option that leads to all asks that are alike.
+pub fn together_label(count: usize) -> String {
+    format!("Yes, for these {count} asks: each is named first")
+}
+
+impl From<Plain> for Choice {
+    fn from(plain: Plain) -> Self {
+        match plain {
+            Plain::Yes => Self::Once,
+            Plain::No => Self::Deny,
+        }
+    }
 }
 
 /// For whom a session grant is recorded.
@@ -104,6 +143,8 @@ pub enum Step {
     Scope,
     /// Why not: a free line.
     Reason,
+    /// Whether several calls that are alike may run, each of them named.
+    Together,
 }
 
 /// One question to a person, ready to be written or drawn.
@@ -123,6 +164,10 @@ pub struct Question {
     pub options: Vec<QuestionOption>,
     /// The options of the question of scope, for either width; empty where it is not asked.
     scopes: Vec<ScopeLabel>,
+    /// The asks that are alike, this one first; empty where it is the only one.
+    together: Vec<Fact>,
+    /// The question that this one leads back to.
+    back: Option<Box<Question>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,6 +216,8 @@ pub enum Answer {
     ShowEverything,
     /// It puts the ask off. This is no choice, and there is no decision that it could become.
     NotNow,
+    /// It settles all asks that were named.
+    ToAll(Plain),
     /// It is no answer: nothing is decided.
     NotAChoice(NotAChoice),
 }
@@ -205,7 +252,10 @@ impl Ask<'_> {
             core.push(Fact::line("rule here", because));
         }
         if let Some(link) = self.with_chain {
-            let line = format!("{} has not answered yet, and may first", dialog::name(link));
+            let line = format!(
+                "{} has not answered yet, and may decide first",
+                dialog::name(link)
+            );
             core.push(Fact::shown("authorizer", line));
         }
         core
@@ -258,6 +308,33 @@ impl Question {
             waiting: ask.waiting,
             options,
             scopes,
+            together: Vec::new(),
+            back: None,
+        }
+    }
+
+    /// Adds the asks that are like this one, which stands first among them. They can then be answered together, once they are named.
+    #[must_use]
+    pub fn beside(mut self, askers: &[Asker<'_>], more: bool) -> Self {
+        if askers.len() > 1 {
+            self.together = vec![table::head(askers.len())];
+            self.together.extend(table::rows(askers));
+            self.together.extend(more.then(table::beyond));
+        }
+        self
+    }
+
+    /// The question about all that are alike: each is named, and what they have in common said once more.
+    fn table(&self) -> Self {
+        let mut core = self.core.clone();
+        core.retain(|fact| !dialog::is_about_asker(fact));
+        core.extend(self.together.iter().cloned());
+        Self {
+            step: Step::Together,
+            title: "These asks are alike. Answer each of them, once?",
+            core,
+            back: Some(Box::new(self.clone())),
+            ..self.without_facts()
         }
     }
 
@@ -303,6 +380,8 @@ impl Question {
             waiting: 0,
             options: Vec::new(),
             scopes: Vec::new(),
+            together: Vec::new(),
+            back: None,
         }
     }
 
@@ -324,12 +403,30 @@ impl Question {
         if fitted.elided {
             lines.push(format!("  {SHOW_EVERYTHING}) Show everything"));
         }
+        if !self.together.is_empty() {
+            lines.push(format!("  {TOGETHER}) {}", together_label(self.count())));
+        }
+        if self.step == Step::Together {
+            for (word, plain) in TO_ALL {
+                lines.push(format!("  {word}) {}, to each of them", plain.word()));
+            }
+            lines.push(format!("  {BACK}) Back to the one question"));
+        }
         if self.step == Step::Decide {
             lines.push(format!(
                 "  {NOT_NOW}) Not now: it waits on, behind the others"
             ));
         }
         lines.iter().flat_map(|line| [line, "\n"]).collect()
+    }
+
+    /// How many asks are alike, where they can be answered together.
+    fn count(&self) -> usize {
+        let numbers = self
+            .together
+            .iter()
+            .filter(|fact| number(&fact.label).is_some());
+        numbers.count()
     }
 
     /// What choosing the option at `index`, from 0, leads to.
@@ -362,8 +459,20 @@ pub fn parse_choice(line: Option<&str>, question: &Question) -> Answer {
     if line == SHOW_EVERYTHING {
         return Answer::ShowEverything;
     }
-    if question.step == Step::Decide && unbracketed(line) == NOT_NOW {
+    let word = unbracketed(line);
+    if question.step == Step::Decide && word == NOT_NOW {
         return Answer::NotNow;
+    }
+    if !question.together.is_empty() && word == TOGETHER {
+        return Answer::Next(question.table());
+    }
+    if question.step == Step::Together {
+        let to_all = TO_ALL.iter().find(|(to_all, _)| *to_all == word);
+        return match (to_all, &question.back) {
+            (Some((_, plain)), _) => Answer::ToAll(*plain),
+            (None, Some(back)) if word == BACK => Answer::Next((**back).clone()),
+            (None, _) => Answer::NotAChoice(NotAChoice::Unknown),
+        };
     }
     match number(line).and_then(|number| number.checked_sub(1)) {
         Some(index) => question.choose(index),

@@ -4,6 +4,8 @@
 //! denies, and Tab puts the ask off. Ctrl+O shows the whole of the ask on the whole screen, to read; nothing is decided there. What
 //! counts as a key that is meant is the [`Guard`]'s to say.
 //!
+//! Several asks that are alike can be answered together, from a [`Table`] that names each of them.
+//!
 //! Invariants:
 //!
 //! * What is chosen is bound to the digest of the ask on screen.
@@ -28,6 +30,7 @@ use super::keys::{Guard, Meant};
 use super::line_editor::LineEditor;
 use super::paint::Frame;
 use super::reader::Reader;
+use super::table::{AnswerKey, Done, Table, TableKeys};
 use super::terminal::{Act, App, Input, News};
 use super::view::{self, Core, View};
 use super::{Answerer, PersonEvent};
@@ -37,9 +40,11 @@ use crate::presentation::evidence::{LineClass, line_classes};
 use crate::presentation::fit::Budget;
 use crate::presentation::highlight;
 use crate::presentation::review::Review;
-use crate::presentation::select::{Answer, Choice, GrantScope, Meaning, Question};
+use crate::presentation::select::{
+    Answer, Choice, GrantScope, Meaning, Plain, Question, together_label,
+};
 use crate::presentation::text;
-use crate::serve::{InLine, Shown};
+use crate::serve::{Alike, InLine, Shown};
 use crate::wire::{Digest, GrantWidth, RequestId, UserSurface};
 
 /// How a letter decides.
@@ -98,6 +103,10 @@ pub(super) struct Open {
     shown: Box<Shown>,
     /// The whole of the ask, while it is read.
     pub(super) reader: Option<Reader>,
+    /// Those in line that are like it.
+    alike: Alike,
+    /// The table of them, while it is open.
+    table: Option<Table>,
 }
 
 /// An option that is on offer.
@@ -107,9 +116,17 @@ pub(super) struct DialogOption {
     pub(super) key: char,
     /// Its text, visible.
     pub(super) label: String,
-    /// Its place among the question's options.
-    index: usize,
+    leads: Leads,
     pub(super) allows: bool,
+}
+
+/// Where an option leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    /// To what the option of the question at this place says.
+    On(usize),
+    /// To the table of the asks that are alike.
+    ToTable,
 }
 
 /// Where the person is.
@@ -141,7 +158,8 @@ pub(super) enum Step {
 impl Open {
     fn new(shown: Shown, keys: &DialogKeys, now: Moment) -> Self {
         let (payload, question) = super::question(&shown);
-        let options = offered(&question, keys);
+        let mut options = offered(&question, keys);
+        options.extend(to_table(&shown.alike, keys));
         let summary = summary(&payload.request.surface, &payload.request.value);
         let flagged = highlight::flagged(&payload);
         let step = decide(&options);
@@ -157,8 +175,24 @@ impl Open {
             core_seen: false,
             drawn: Core::Nothing,
             countdown: shown.time_left.map(|left| Countdown::new(now, left)),
+            alike: shown.alike.clone(),
             shown: Box::new(shown),
             reader: None,
+            table: None,
+        }
+    }
+
+    /// Others are like it now. The option that leads to them is the last one, so that no other changes its place.
+    fn is_like(&mut self, alike: Alike, keys: &DialogKeys) {
+        self.options.retain(|option| option.leads != Leads::ToTable);
+        let count = self.options.len();
+        self.options.extend(to_table(&alike, keys));
+        self.alike = alike;
+        if let Step::Decide { cursor, armed } = &mut self.step
+            && (*cursor >= count || armed.is_some_and(|armed| armed >= count))
+        {
+            // It leads to others than it did.
+            self.step = decide(&self.options);
         }
     }
 
@@ -209,7 +243,7 @@ fn offered(question: &Question, keys: &DialogKeys) -> Vec<DialogOption> {
             let option = DialogOption {
                 key,
                 label,
-                index,
+                leads: Leads::On(index),
                 allows,
             };
             Some((place, option))
@@ -217,6 +251,33 @@ fn offered(question: &Question, keys: &DialogKeys) -> Vec<DialogOption> {
         .collect();
     offered.sort_by_key(|(place, _)| *place);
     offered.into_iter().map(|(_, option)| option).collect()
+}
+
+/// Keys for the option that leads to the table: more than there are others, so that one is always free.
+const TABLE_KEYS: [char; 6] = ['a', 't', 'g', 'e', 'w', 'x'];
+
+/// The option that leads to the table of asks that are alike, where there are any.
+fn to_table(alike: &Alike, keys: &DialogKeys) -> Option<DialogOption> {
+    let count = Some(alike.twins.len() + 1).filter(|count| *count > 1)?;
+    Some(DialogOption {
+        key: table_key(keys),
+        label: together_label(count),
+        leads: Leads::ToTable,
+        allows: true,
+    })
+}
+
+/// The key of the table: `a`, unless the person has given that to something else.
+fn table_key(keys: &DialogKeys) -> char {
+    let taken = [
+        keys.approve,
+        keys.approve_session,
+        keys.approve_session_both,
+        keys.deny,
+        keys.deny_with_reason,
+    ];
+    let mut free = TABLE_KEYS.into_iter().filter(|key| !taken.contains(key));
+    free.next().unwrap_or('a')
 }
 
 /// Most UTF-16 units of a value in the line that stays.
@@ -258,6 +319,9 @@ impl Dialog {
         };
         if open.reader.is_some() {
             return self.key_at_reader(key);
+        }
+        if open.table.is_some() {
+            return self.key_at_table(key, now);
         }
         if let Step::Reason { line, refused } = &mut open.step
             && line.key(key)
@@ -324,6 +388,44 @@ impl Dialog {
         Vec::new()
     }
 
+    /// A key while the table is open.
+    fn key_at_table(&mut self, key: KeyEvent, now: Moment) -> Vec<Act> {
+        let meant = self.guard.take(now) == Meant::Yes;
+        let alt = key.modifiers.contains(KeyModifiers::ALT);
+        let Some(open) = self.open.as_mut().filter(|_| !alt) else {
+            return Vec::new();
+        };
+        let Some(table) = &mut open.table else {
+            return Vec::new();
+        };
+        match table.key(key, meant) {
+            Done::Stays => Vec::new(),
+            Done::Back => {
+                open.table = None;
+                open.step = decide(&open.options);
+                self.guard.raise();
+                Vec::new()
+            }
+            Done::Answered(verdict) => self.answer_all(verdict),
+        }
+    }
+
+    /// All that the table names are answered.
+    fn answer_all(&mut self, verdict: Plain) -> Vec<Act> {
+        let Some(Open {
+            table: Some(table),
+            summary,
+            ..
+        }) = self.open.take()
+        else {
+            return Vec::new();
+        };
+        self.guard.raise();
+        let summary = format!("{} asks: {summary}", table.count());
+        let line = decided_line(&verdict.into(), &summary);
+        vec![Act::Print(line), Act::Tell(table.answered(verdict))]
+    }
+
     /// Back to the question, undecided. A key that was meant for the text is no answer.
     fn leave_reader(&mut self) {
         if let Some(open) = &mut self.open {
@@ -388,7 +490,20 @@ impl Dialog {
         if option.allows && open.withholds() {
             return Vec::new();
         }
-        match open.question.choose(option.index) {
+        let index = match option.leads {
+            Leads::On(index) => index,
+            Leads::ToTable => {
+                let keys = TableKeys {
+                    yes: letter(option.key),
+                    no: letter(self.settings.keys.deny),
+                    presses: self.settings.presses,
+                };
+                open.table = Table::new(&open.shown, &open.alike, keys);
+                self.guard.raise();
+                return Vec::new();
+            }
+        };
+        match open.question.choose(index) {
             Answer::Chosen(choice) => self.choose(choice),
             Answer::Next(question) if question.options.is_empty() => {
                 open.step = Step::Reason {
@@ -404,7 +519,9 @@ impl Dialog {
                 };
                 Vec::new()
             }
-            Answer::ShowEverything | Answer::NotNow | Answer::NotAChoice(_) => Vec::new(),
+            Answer::ShowEverything | Answer::NotNow | Answer::ToAll(_) | Answer::NotAChoice(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -487,11 +604,11 @@ impl Dialog {
     /// Something that is no key came in between: what was armed is not meant any more.
     fn disturbed(&mut self, now: Moment) {
         self.guard.disturbed(now);
-        if let Some(Open {
-            step: Step::Decide { armed, .. },
-            ..
-        }) = &mut self.open
-        {
+        let Some(open) = &mut self.open else { return };
+        if let Some(table) = &mut open.table {
+            table.disarm();
+        }
+        if let Step::Decide { armed, .. } = &mut open.step {
             *armed = None;
         }
     }
@@ -500,6 +617,14 @@ impl Dialog {
         let countdown = self.open.as_ref().and_then(|open| open.countdown);
         let left = countdown.map(|countdown| countdown.words(now));
         view::view(self, size, self.guard.is_up(now), left)
+    }
+}
+
+/// A letter that answers at the table.
+fn letter(letter: char) -> AnswerKey {
+    AnswerKey {
+        letter,
+        control: false,
     }
 }
 
@@ -548,13 +673,19 @@ impl App for Dialog {
                 self.guard.raise();
                 Vec::new()
             }
+            News::Alike { id, alike } => {
+                if let Some(open) = self.open.as_mut().filter(|open| open.id == id) {
+                    open.is_like(*alike, &self.settings.keys);
+                }
+                Vec::new()
+            }
             News::Withdraw { id, why } => {
                 let Some(open) = self.open.take_if(|open| open.id == id) else {
                     return Vec::new();
                 };
                 self.guard.raise();
                 let line = format!(
-                    "closed {}: {}; nothing was decided here",
+                    "closed {}: {}; you decided nothing",
                     open.summary,
                     text::visible(&why)
                 );
@@ -600,7 +731,9 @@ impl App for Dialog {
     fn due(&self) -> Option<Moment> {
         let open = self.open.as_ref()?;
         // While the whole is read nothing on the screen changes by itself.
-        let tick = self.tick.filter(|_| open.reader.is_none());
+        let tick = self
+            .tick
+            .filter(|_| open.reader.is_none() && open.table.is_none());
         [self.guard.falls_at(), tick].into_iter().flatten().min()
     }
 
@@ -612,6 +745,18 @@ impl App for Dialog {
         }) = &mut self.open
         {
             return view::whole(reader, question, self.in_line, size);
+        }
+        if let Some(Open {
+            table: Some(table),
+            alike,
+            ..
+        }) = &mut self.open
+        {
+            if size.width > 0 && size.height > 0 && !table.is_visible() {
+                // Keys that are on their way were pressed on a screen that showed nothing of it.
+                self.guard.raise();
+            }
+            return view::table(table, alike, self.guard.is_up(now), size);
         }
         let mut view = self.view(size, now);
         let appears = |open: &Open| open.drawn == Core::Nothing && view.core != Core::Nothing;
@@ -628,12 +773,13 @@ impl App for Dialog {
 
     fn drawn(&mut self, now: Moment) {
         if let Some(open) = &mut self.open {
-            match &mut open.reader {
-                Some(reader) => {
+            match (&mut open.reader, &mut open.table) {
+                (Some(reader), _) => {
                     reader.drawn();
                     open.core_seen |= reader.has_shown_core();
                 }
-                None => open.core_seen |= open.drawn == Core::Whole,
+                (None, Some(table)) => table.drawn(),
+                (None, None) => open.core_seen |= open.drawn == Core::Whole,
             }
         }
         let countdown = self.open.as_ref().and_then(|open| open.countdown);

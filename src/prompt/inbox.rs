@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! list ── Enter ─▶ review ── Ctrl+A, Esc ─▶ decided, back to the list
-//!   ▲                 │
-//!   └──── q, Tab ─────┘     with q it is left undecided, with Tab it stays open behind the list
+//!   ▲                 │ ▲
+//!   └──── q, Tab ─────┘ └── t, Esc ──▶ table of asks that are alike ── Ctrl+A twice, d twice ─▶ all decided, back to the list
 //! ```
 //!
-//! Nothing opens by itself, and nothing follows a decision. From the list an ask is denied unopened, with `d` pressed twice. What
+//! With q a review is left undecided, with Tab it stays open behind the list. Nothing opens by itself, and nothing follows a decision. From the list an ask is denied unopened, with `d` pressed twice. What
 //! counts as a key that is meant is the [`Guard`]'s to say; keys that only look around always do what they say.
 //!
 //! Invariants:
@@ -33,22 +33,26 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
 use ratatui::text::Line;
 
-use super::app::summary;
+use super::app::{Presses, summary};
 use super::countdown::Countdown;
 use super::keys::{Guard, Meant};
 use super::paint::Frame;
 use super::reader::Reader;
+use super::table::{AnswerKey, Done, Table, TableKeys};
 use super::terminal::{Act, App, Input, News};
 use super::{Answerer, PersonEvent};
 use crate::clock::Moment;
 use crate::presentation::review::Review;
-use crate::presentation::select::Choice;
+use crate::presentation::select::{Choice, Plain};
 use crate::presentation::text;
-use crate::serve::{ListedAsk, ListedState, Listing, Shown};
+use crate::serve::{Alike, ListedAsk, ListedState, Listing, Shown};
 use crate::wire::{Digest, RequestId, UserSurface};
 
 /// How often ages are shown anew while something waits.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Longest message that another one is added to, in bytes: about what there is room for.
+const MOST_UNREAD: usize = 240;
 
 /// How the inbox is set up.
 #[derive(Debug, Clone)]
@@ -100,6 +104,12 @@ struct Open {
     /// How long it still waits, where it said so.
     countdown: Option<Countdown>,
     reader: Reader,
+    /// What a table is made of.
+    shown: Box<Shown>,
+    /// Those in line that are like it.
+    alike: Alike,
+    /// The table of them, while it is open.
+    table: Option<Table>,
 }
 
 impl Open {
@@ -109,13 +119,29 @@ impl Open {
         Self {
             summary: summary(&payload.request.surface, &payload.request.value),
             agent: list_view::name(shown.request.agent_name().unwrap_or_default()),
-            id: shown.request.id,
+            id: shown.request.id.clone(),
             digest: shown.digest,
             countdown: shown.time_left.map(|left| Countdown::new(now, left)),
             reader: Reader::new(review),
+            alike: shown.alike.clone(),
+            shown: Box::new(shown),
+            table: None,
         }
     }
 }
+
+/// The keys of a table that is opened from a review: those that answer there and in the list, pressed twice.
+const TABLE_KEYS: TableKeys = TableKeys {
+    yes: AnswerKey {
+        letter: 'a',
+        control: true,
+    },
+    no: AnswerKey {
+        letter: 'd',
+        control: false,
+    },
+    presses: Presses::Two,
+};
 
 impl Inbox {
     /// An inbox that has been told of nothing yet.
@@ -160,15 +186,55 @@ impl Inbox {
         }
         let meant = self.guard.take(now) == Meant::Yes;
         let armed = self.armed.take().filter(|_| meant);
-        self.message = None;
+        // What was typed before the person can have read it takes no word away.
+        if meant {
+            self.message = None;
+        }
         if key.modifiers.contains(KeyModifiers::ALT) {
             return Vec::new();
         }
         match self.screen {
             Screen::List if control => Vec::new(),
             Screen::List => self.key_in_list(key.code, meant, armed.as_ref()),
+            Screen::Review if self.has_table() => self.key_at_table(key, meant),
             Screen::Review => self.key_in_review(key, meant),
         }
+    }
+
+    /// Whether the table of asks that are alike is open over the review.
+    fn has_table(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.table.is_some())
+    }
+
+    fn key_at_table(&mut self, key: KeyEvent, meant: bool) -> Vec<Act> {
+        let table = self.open.as_mut().and_then(|open| open.table.as_mut());
+        match table.map_or(Done::Stays, |table| table.key(key, meant)) {
+            Done::Stays => Vec::new(),
+            Done::Back => {
+                if let Some(open) = &mut self.open {
+                    open.table = None;
+                }
+                self.turn_to(Screen::Review);
+                Vec::new()
+            }
+            Done::Answered(verdict) => self.answer_all(verdict),
+        }
+    }
+
+    /// All that the table names are answered.
+    fn answer_all(&mut self, verdict: Plain) -> Vec<Act> {
+        let Some(Open {
+            table: Some(table),
+            summary,
+            ..
+        }) = self.open.take()
+        else {
+            return Vec::new();
+        };
+        self.turn_to(Screen::List);
+        let word = decided_word(&verdict.into());
+        self.message = Some(format!("{word} {} asks: {summary}", table.count()));
+        vec![Act::Tell(table.answered(verdict))]
     }
 
     fn key_in_list(
@@ -277,6 +343,13 @@ impl Inbox {
                 self.turn_to(Screen::List);
                 Vec::new()
             }
+            KeyCode::Char('t') => {
+                open.table = Table::new(&open.shown, &open.alike, TABLE_KEYS);
+                if open.table.is_some() {
+                    self.turn_to(Screen::Review);
+                }
+                Vec::new()
+            }
             _ => {
                 open.reader.look_around(key);
                 Vec::new()
@@ -289,11 +362,7 @@ impl Inbox {
         let Some(open) = self.open.take() else {
             return Vec::new();
         };
-        let word = if choice == Choice::Once {
-            "approved"
-        } else {
-            "denied"
-        };
+        let word = decided_word(&choice);
         self.turn_to(Screen::List);
         self.message = Some(format!("{word} {}", open.summary));
         vec![Act::Tell(PersonEvent::Chosen {
@@ -316,14 +385,22 @@ impl Inbox {
         let why = text::visible(why);
         if let Some(open) = self.open.take_if(|open| open.id == *id) {
             self.turn_to(Screen::List);
-            let words = format!("closed {}: {why}; nothing was decided here", open.summary);
-            self.message = Some(words);
+            let words = format!("closed {}: {why}; you decided nothing", open.summary);
+            self.say(words);
         } else if self.opening.take_if(|opening| opening == id).is_some() {
-            self.message = Some(format!(
-                "{} does not open: {why}",
-                text::visible(id.as_str())
-            ));
+            let id = text::visible(id.as_str());
+            self.say(format!("{id} does not open: {why}"));
         }
+    }
+
+    /// Says something that came by itself, beside what stands there unread.
+    fn say(&mut self, words: String) {
+        self.message = Some(match self.message.take() {
+            Some(unread) if unread.len() + words.len() < MOST_UNREAD => {
+                format!("{unread} · {words}")
+            }
+            Some(_) | None => words,
+        });
     }
 
     /// The list has changed. The selected ask stays so as long as it is there; where another one takes its place, keys that were
@@ -348,14 +425,27 @@ impl Inbox {
     }
 }
 
+fn decided_word(choice: &Choice) -> &'static str {
+    if *choice == Choice::Once {
+        "approved"
+    } else {
+        "denied"
+    }
+}
+
 impl App for Inbox {
     fn news(&mut self, news: News, now: Moment) -> Vec<Act> {
         match news {
             News::Show(shown) => self.show(*shown, now),
+            News::Alike { id, alike } => {
+                if let Some(open) = self.open.as_mut().filter(|open| open.id == id) {
+                    open.alike = *alike;
+                }
+            }
             News::Withdraw { id, why } => self.withdraw(&id, &why),
             News::List(listing) => self.list(*listing),
             News::Notice(line) => {
-                self.message = Some(line.clone());
+                self.say(line.clone());
                 return vec![Act::Print(Line::from(line))];
             }
             News::Waiting(_) => {}
@@ -374,6 +464,9 @@ impl App for Inbox {
             Input::Focus => {}
         }
         self.armed = None;
+        if let Some(table) = self.open.as_mut().and_then(|open| open.table.as_mut()) {
+            table.disarm();
+        }
         self.guard.disturbed(now);
         Vec::new()
     }
@@ -385,7 +478,11 @@ impl App for Inbox {
 
     fn draw(&mut self, size: Size, now: Moment) -> Frame {
         let shows = size.width > 0 && size.height > 0;
-        let appears = |open: &Open| shows && !open.reader.is_visible();
+        let appears = |open: &Open| {
+            let table = open.table.as_ref();
+            let is_visible = table.map_or_else(|| open.reader.is_visible(), Table::is_visible);
+            shows && !is_visible
+        };
         if self.screen == Screen::Review && self.open.as_ref().is_some_and(appears) {
             // Keys that are on their way were pressed on a screen that showed nothing.
             self.guard.raise();
@@ -403,7 +500,10 @@ impl App for Inbox {
             (Screen::List | Screen::Review, _) => ages.then(|| now.next_multiple(TICK)),
         };
         if let (Screen::Review, Some(open)) = (self.screen, &mut self.open) {
-            open.reader.drawn();
+            match &mut open.table {
+                Some(table) => table.drawn(),
+                None => open.reader.drawn(),
+            }
         }
     }
 }

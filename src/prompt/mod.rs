@@ -14,6 +14,7 @@ mod panel;
 mod reader;
 mod script;
 mod select;
+mod table;
 mod terminal;
 mod view;
 
@@ -27,8 +28,9 @@ pub use terminal::{TerminalError, TerminalPrompter};
 
 use tokio::sync::mpsc;
 
-use crate::presentation::select::{Ask, Choice, Question};
-use crate::serve::{InLine, Listing, Shown};
+use crate::presentation::select::{Ask, Choice, Plain, Question};
+use crate::presentation::table::Asker;
+use crate::serve::{Alike, InLine, Listing, Shown};
 use crate::wire::{
     AuthorizerVerdict, Decision, DecisionSource, Digest, PromptPayload, RequestId, UserSurface,
 };
@@ -58,6 +60,17 @@ pub enum PersonEvent {
     },
     /// What was put off is to be shown again.
     Resume,
+    /// Several asks that are alike were answered with one answer, after each of them was named.
+    AnsweredTogether {
+        /// Their ids and the digests of what was named, the one that was shown first.
+        asks: Vec<(RequestId, Digest)>,
+        /// What they have in common.
+        likeness: Digest,
+        /// The answer.
+        verdict: Plain,
+        /// Who gave it.
+        by: Answerer,
+    },
     /// The review of an ask that waits in the inbox is wanted.
     Review(RequestId),
     /// A review is left without a decision.
@@ -124,7 +137,36 @@ impl Answerer {
 fn question(shown: &Shown) -> (PromptPayload, Question) {
     let payload = shown.payload();
     let question = Question::decide(&ask(shown, &payload));
+    let question = question.beside(&askers(shown, &shown.alike), shown.alike.more);
     (payload, question)
+}
+
+/// An ask and those that are like it, by who asks.
+fn askers<'a>(shown: &'a Shown, alike: &'a Alike) -> Vec<Asker<'a>> {
+    let request = &shown.request;
+    let own = Asker {
+        id: &request.id,
+        agent: request.agent_name().unwrap_or_default(),
+        session: &request.requester_session_id,
+        path: request.relay.as_ref().map_or(&[][..], |relay| &relay.path),
+        age: shown.age,
+    };
+    let twins = alike.twins.iter().map(|twin| Asker {
+        id: &twin.id,
+        agent: &twin.agent,
+        session: &twin.session,
+        path: &twin.path,
+        age: twin.age,
+    });
+    [own].into_iter().chain(twins).collect()
+}
+
+/// An ask and those that are like it, by what an answer to all of them is for.
+fn named(shown: &Shown, alike: &Alike) -> Vec<(RequestId, Digest)> {
+    let own = (shown.request.id.clone(), shown.digest);
+    let twins = alike.twins.iter();
+    let twins = twins.map(|twin| (twin.id.clone(), twin.digest));
+    [own].into_iter().chain(twins).collect()
 }
 
 /// What a question about an ask is made of.
@@ -156,6 +198,9 @@ pub type PersonEvents = mpsc::UnboundedSender<PersonEvent>;
 pub trait Prompter: Send {
     /// Shows an ask; none is open.
     fn show(&mut self, shown: Shown);
+
+    /// Tells which asks are like the one that is open, for they have changed.
+    fn alike(&mut self, _id: &RequestId, _alike: Alike) {}
 
     /// Takes the ask that is open away.
     fn withdraw(&mut self, id: &RequestId, why: &str);

@@ -52,8 +52,19 @@ pub(super) struct Words {
     pub(super) more: String,
     /// What can be done, the most needful first.
     pub(super) hints: Vec<String>,
-    /// What can be done as well, where there is room.
+    /// What can be done as well, where there is room; may be empty.
     pub(super) last: String,
+    /// Whether it can be searched in.
+    pub(super) search: Search,
+}
+
+/// Whether a document can be searched in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Search {
+    /// It can.
+    Offered,
+    /// It cannot.
+    None,
 }
 
 impl Reader {
@@ -225,12 +236,14 @@ impl Reader {
             return u16::try_from(at + 1).ok();
         }
         let mut hints = words.hints;
-        hints.push(match self.review.found() {
-            None => "/ searches".to_owned(),
-            Some(0) => "not found".to_owned(),
-            Some(count) => format!("n/N: {count} found"),
-        });
-        hints.push(words.last);
+        if words.search == Search::Offered {
+            hints.push(match self.review.found() {
+                None => "/ searches".to_owned(),
+                Some(0) => "not found".to_owned(),
+                Some(count) => format!("n/N: {count} found"),
+            });
+        }
+        hints.extend(Some(words.last).filter(|last| !last.is_empty()));
         footer(cells, y, hints);
         None
     }

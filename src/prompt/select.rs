@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::countdown::span;
-use super::{Answerer, PersonEvent, PersonEvents, Prompter, question};
+use super::{Answerer, PersonEvent, PersonEvents, Prompter, named, question};
 use crate::clock::{self, Moment};
 use crate::presentation::fit::Budget;
-use crate::presentation::select::{Answer, Extent, NotAChoice, Question, parse_choice};
+use crate::presentation::select::{Answer, Extent, NotAChoice, Question, Step, parse_choice};
 use crate::presentation::text;
 use crate::serve::Shown;
 use crate::wire::{Digest, RequestId, UserSurface};
@@ -68,10 +68,17 @@ enum Output {
     Flushed(Sender<()>),
 }
 
-/// The question that is open.
-struct Open {
+/// What the open question is about.
+struct Asked {
     id: RequestId,
     digest: Digest,
+    /// All asks that are alike, this one first, and what they have in common; `None` where there is no other.
+    together: Option<(Vec<(RequestId, Digest)>, Digest)>,
+}
+
+/// The question that is open.
+struct Open {
+    asked: Asked,
     question: Question,
     number: u64,
     shown_at: Moment,
@@ -117,9 +124,15 @@ impl Prompter for SelectPrompter {
     fn show(&mut self, shown: Shown) {
         let (_, question) = question(&shown);
         let mut shared = lock(&self.shared);
-        let (id, digest) = (shown.request.id, shown.digest);
+        let likeness = shown.alike.likeness;
+        let likeness = likeness.filter(|_| !shown.alike.twins.is_empty());
+        let asked = Asked {
+            together: likeness.map(|likeness| (named(&shown, &shown.alike), likeness)),
+            id: shown.request.id,
+            digest: shown.digest,
+        };
         let extent = Extent::Within(shared.budget);
-        let number = shared.ask(id, digest, question, extent, shown.time_left);
+        let number = shared.ask(asked, question, extent, shown.time_left);
         drop(shared);
         // The thread ends only with the input, and says so itself.
         let _told = self.asked.send(number);
@@ -127,10 +140,14 @@ impl Prompter for SelectPrompter {
 
     fn withdraw(&mut self, id: &RequestId, why: &str) {
         let mut shared = lock(&self.shared);
-        if shared.open.as_ref().is_some_and(|open| open.id == *id) {
+        if shared
+            .open
+            .as_ref()
+            .is_some_and(|open| open.asked.id == *id)
+        {
             shared.open = None;
             shared.say(&format!(
-                "\nThis ask is closed: {why}. Nothing was decided."
+                "\nThis ask is closed: {why}. You decided nothing."
             ));
         }
     }
@@ -147,8 +164,7 @@ fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
 impl Shared {
     fn ask(
         &mut self,
-        id: RequestId,
-        digest: Digest,
+        asked: Asked,
         question: Question,
         extent: Extent,
         left: Option<Duration>,
@@ -171,8 +187,7 @@ impl Shared {
             );
         }
         self.open = Some(Open {
-            id,
-            digest,
+            asked,
             question,
             number: self.count,
             shown_at: clock::now(),
@@ -251,49 +266,70 @@ impl Reader {
         };
         if self.kind == Input::Terminal && clock::now().since(open.shown_at) < TOO_SOON {
             shared.say("That line came before the question could be read; it was not used.");
-            return self.again(&mut shared, open.id, open.digest, open.question);
+            return self.again(&mut shared, open.asked, open.question);
         }
-        match parse_choice(Some(line), &open.question) {
+        let by = Answerer::Person(UserSurface::Select);
+        let Open {
+            asked, question, ..
+        } = open;
+        let told = match parse_choice(Some(line), &question) {
             Answer::Chosen(choice) => {
                 shared.say("");
-                drop(shared);
-                let by = Answerer::Person(UserSurface::Select);
-                let _sent = self.events.send(PersonEvent::Chosen {
-                    id: open.id,
-                    digest: open.digest,
+                PersonEvent::Chosen {
+                    id: asked.id,
+                    digest: asked.digest,
                     choice,
                     by,
-                });
+                }
             }
             Answer::NotNow => {
                 shared.say("It waits on; nothing was decided.");
-                drop(shared);
-                let _sent = self.events.send(PersonEvent::PutOff {
-                    id: open.id,
-                    digest: open.digest,
+                PersonEvent::PutOff {
+                    id: asked.id,
+                    digest: asked.digest,
                     via: UserSurface::Select,
-                });
+                }
+            }
+            Answer::ToAll(verdict) => {
+                let Some((asks, likeness)) = asked.together else {
+                    return;
+                };
+                shared.say("");
+                PersonEvent::AnsweredTogether {
+                    asks,
+                    likeness,
+                    verdict,
+                    by,
+                }
             }
             Answer::ShowEverything => {
-                let all = Extent::Everything;
-                let number = shared.ask(open.id, open.digest, open.question, all, None);
+                let number = shared.ask(asked, question, Extent::Everything, None);
                 let _told = self.asked.send(number);
+                return;
             }
-            Answer::Next(question) => self.again(&mut shared, open.id, open.digest, question),
+            Answer::Next(question) => return self.again(&mut shared, asked, question),
             Answer::NotAChoice(why) => {
                 let hint = match why {
                     NotAChoice::Blank | NotAChoice::EndOfInput => "Nothing was chosen.",
                     NotAChoice::Unknown => "That is none of the options.",
                 };
                 shared.say(hint);
-                self.again(&mut shared, open.id, open.digest, open.question);
+                return self.again(&mut shared, asked, question);
             }
-        }
+        };
+        drop(shared);
+        // The session may have ended meanwhile; then nobody needs to know.
+        let _sent = self.events.send(told);
     }
 
-    fn again(&self, shared: &mut Shared, id: RequestId, digest: Digest, question: Question) {
-        let extent = Extent::Within(shared.budget);
-        let number = shared.ask(id, digest, question, extent, None);
+    fn again(&self, shared: &mut Shared, asked: Asked, question: Question) {
+        let extent = if question.step == Step::Together {
+            // Each ask that is answered has to be named.
+            Extent::Everything
+        } else {
+            Extent::Within(shared.budget)
+        };
+        let number = shared.ask(asked, question, extent, None);
         let _told = self.asked.send(number);
     }
 }
@@ -315,7 +351,7 @@ fn read_line(input: &mut Box<dyn BufRead + Send>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presentation::select::Choice;
+    use crate::presentation::select::{Choice, Plain};
     use crate::wire::ForwardedPermissionRequest;
     use std::io::{BufReader, Cursor};
 
@@ -352,6 +388,8 @@ mod tests {
             with_chain: None,
             in_line: crate::serve::InLine::default(),
             time_left: None,
+            age: Duration::from_secs(7),
+            alike: crate::serve::Alike::default(),
         }
     }
 
@@ -398,6 +436,95 @@ mod tests {
         ));
         assert!(screen.contains("That is none of the options."), "{screen}");
         assert!(screen.contains("Nothing was chosen."), "{screen}");
+    }
+
+    fn alike(names: &[&str]) -> crate::serve::Alike {
+        let twin = |name: &&str| crate::serve::Twin {
+            id: RequestId::parse(name).unwrap(),
+            digest: Digest::of(name.as_bytes()),
+            agent: "builder\nyes) Yes".to_owned(),
+            session: format!("child of {name}"),
+            path: Vec::new(),
+            age: Duration::from_secs(3),
+        };
+        crate::serve::Alike {
+            likeness: Some(Digest::of(b"common")),
+            twins: names.iter().map(twin).collect(),
+            more: true,
+        }
+    }
+
+    fn answers_to(input: &str, shown: Shown) -> (PersonEvent, String) {
+        let screen = Screen::default();
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let input = Box::new(BufReader::new(Cursor::new(input.as_bytes().to_vec())));
+        let (screen_of_it, budget) = (Box::new(screen.clone()), Budget::default());
+        let mut prompter =
+            SelectPrompter::start(screen_of_it, input, Input::Stream, None, budget, sender)
+                .unwrap();
+        prompter.show(shown);
+        let event = receiver.blocking_recv().unwrap();
+        drop(prompter);
+        (event, screen.text())
+    }
+
+    #[test]
+    fn asks_that_are_alike_are_named_before_they_are_answered_together() {
+        let mut asked = shown("a");
+        asked.alike = alike(&["b", "c"]);
+        // Neither its number, nor yes to the first question, nor anything else than a word of the second one.
+        let input = "yes\n6\na\ny\n1\nb\na)\nyes\n";
+        let (event, screen) = answers_to(input, asked.clone());
+        let PersonEvent::AnsweredTogether {
+            asks,
+            likeness,
+            verdict: Plain::Yes,
+            by,
+        } = event
+        else {
+            panic!("{event:?}");
+        };
+        let named: Vec<&str> = asks.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(
+            (named, likeness),
+            (vec!["a", "b", "c"], Digest::of(b"common"))
+        );
+        assert_eq!(by, Answerer::Person(UserSurface::Select));
+        let first = screen.find("These asks are alike").unwrap();
+        assert!(screen[..first].contains("  a) Yes, for these 3 asks: each is named first\n"));
+        let table = &screen[first..];
+        let table = &table[..table.find("  b) Back").unwrap()];
+        insta::assert_snapshot!(table, @r#"
+        These asks are alike. Answer each of them, once?
+        surface  : bash
+        command  : rm -rf build
+        who asks : 3 asks, alike but for this:
+        1        : scout                  C             7s  a
+        2        : "builder<LF>yes) Yes"  "child of b"  3s  b
+        3        : "builder<LF>yes) Yes"  "child of c"  3s  c
+        beyond   : more asks like these wait; they are not answered with these
+          yes) Yes, to each of them
+          no) No, to each of them
+        "#);
+        assert_eq!(screen.matches("That is none of the options.").count(), 4);
+        let (event, _) = answers_to("a\nno\n", asked);
+        assert!(matches!(
+            event,
+            PersonEvent::AnsweredTogether {
+                verdict: Plain::No,
+                ..
+            }
+        ));
+        // Where nothing is like it there is no such answer.
+        let (event, screen) = answers_to("a\n3\n", shown("a"));
+        assert!(matches!(
+            event,
+            PersonEvent::Chosen {
+                choice: Choice::Deny,
+                ..
+            }
+        ));
+        assert!(!screen.contains("  a)"), "{screen}");
     }
 
     #[test]

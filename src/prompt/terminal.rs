@@ -39,7 +39,7 @@ use super::paint::{Colours, Frame, Painter};
 use super::{PersonEvent, PersonEvents, Prompter};
 use crate::clock::{self, Moment};
 use crate::process;
-use crate::serve::{InLine, Listing, Shown};
+use crate::serve::{Alike, InLine, Listing, Shown};
 use crate::wire::{Digest, RequestId};
 
 /// How long the end waits for the thread to take its frame away.
@@ -50,6 +50,13 @@ const FAREWELL: Duration = Duration::from_millis(300);
 pub(super) enum News {
     /// Show this ask.
     Show(Box<Shown>),
+    /// These are like the ask that is shown.
+    Alike {
+        /// The one that is shown.
+        id: RequestId,
+        /// Those in line that are like it.
+        alike: Box<Alike>,
+    },
     /// Take that ask away.
     Withdraw {
         /// Which.
@@ -171,6 +178,13 @@ impl TerminalPrompter {
 impl Prompter for TerminalPrompter {
     fn show(&mut self, shown: Shown) {
         self.tell(News::Show(Box::new(shown)));
+    }
+
+    fn alike(&mut self, id: &RequestId, alike: Alike) {
+        self.tell(News::Alike {
+            id: id.clone(),
+            alike: Box::new(alike),
+        });
     }
 
     fn withdraw(&mut self, id: &RequestId, why: &str) {
@@ -421,7 +435,7 @@ impl Player {
         match &told {
             News::Show(shown) => self.shown = Some((shown.request.id.clone(), shown.digest)),
             News::Withdraw { id, .. } => drop(self.shown.take_if(|(shown, _)| shown == id)),
-            News::Notice(_) | News::Waiting(_) | News::List(_) => {}
+            News::Alike { .. } | News::Notice(_) | News::Waiting(_) | News::List(_) => {}
         }
         self.app(|app| app.news(told, clock::now()))
             .unwrap_or_default()

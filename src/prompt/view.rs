@@ -18,14 +18,15 @@ use ratatui::text::{Line, Span};
 use super::app::{Dialog, Open, Presses, Step};
 use super::cells::{blank, put};
 use super::paint::{Frame, Place};
-use super::reader::{Reader, Words};
+use super::reader::{Reader, Search, Words};
+use super::table::Table;
 use crate::presentation::dialog::Fact;
 use crate::presentation::evidence::LineClass;
 use crate::presentation::fit::{self, Budget, Fitted, Labels, Part, Row};
 use crate::presentation::highlight;
 use crate::presentation::select::Question;
 use crate::presentation::text;
-use crate::serve::InLine;
+use crate::serve::{Alike, InLine};
 
 /// Runs down the left edge of content.
 const BAR: &str = "│ ";
@@ -130,11 +131,23 @@ pub(super) fn whole(
             .map(str::to_owned)
             .into(),
         last: "nothing is decided here".to_owned(),
+        search: Search::Offered,
     });
     Frame {
         cells,
         place: Place::Full,
         cursor: cursor.map(|x| Position::new(x, size.height.saturating_sub(1))),
+    }
+}
+
+/// Draws the table of several asks on the whole screen.
+pub(super) fn table(table: &mut Table, now: &Alike, dead: bool, size: Size) -> Frame {
+    let mut cells = blank(size.width, size.height);
+    table.draw(&mut cells, now, dead);
+    Frame {
+        cells,
+        place: Place::Full,
+        cursor: None,
     }
 }
 
@@ -407,8 +420,10 @@ fn options_row(
             "both"
         } else if key == keys.deny {
             "no"
-        } else {
+        } else if key == keys.deny_with_reason {
             "why"
+        } else {
+            "all"
         }
     };
     let long: usize = open
@@ -509,3 +524,5 @@ fn hint(
 mod adversarial;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod together;

@@ -182,6 +182,20 @@ impl Core {
                 self.dispatch_first(now, Event::PutOff { id, digest, via });
             }
             PersonEvent::Resume => self.dispatch_first(now, Event::Resume),
+            PersonEvent::AnsweredTogether {
+                asks,
+                likeness,
+                verdict,
+                by,
+            } => self.dispatch_first(
+                now,
+                Event::AnsweredTogether {
+                    asks,
+                    likeness,
+                    verdict,
+                    by,
+                },
+            ),
             PersonEvent::Review(id) => self.dispatch_first(now, Event::Review(id)),
             PersonEvent::Close(id) => self.dispatch(now, Event::CloseReview(id)),
             PersonEvent::Denied { id, digest, by } => {
@@ -499,6 +513,11 @@ impl Core {
                 }
             }
             Effect::Show(shown) => self.show(*shown),
+            Effect::Alike { id, alike } => {
+                if let Some(prompter) = &mut self.prompter {
+                    prompter.alike(&id, alike);
+                }
+            }
             Effect::Withdraw { id, why } => {
                 if let Some(prompter) = &mut self.prompter {
                     prompter.withdraw(&id, &why);

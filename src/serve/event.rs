@@ -10,13 +10,13 @@ use crate::audit::Entry;
 use crate::clock::Moment;
 use crate::policy::{GrantId, SessionGrant};
 use crate::presentation::broadcast::Broadcast;
-use crate::presentation::select::Choice;
+use crate::presentation::select::{Choice, Plain};
 use crate::program::Outcome as ProgramOutcome;
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
 use crate::wire::{
-    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, LinkVerdict, PromptPayload,
-    RequestId, UserSurface,
+    Annotation, AskFacts, Decision, Digest, ForwardedPermissionRequest, Hop, LinkVerdict,
+    PromptPayload, RequestId, UserSurface,
 };
 
 /// An input.
@@ -52,6 +52,17 @@ pub enum Event {
     },
     /// The person wants to see what they have put off.
     Resume,
+    /// A person answered several asks that are alike with one answer: each of them, and no other, once it has been judged again.
+    AnsweredTogether {
+        /// Their ids, and the digests of what was named; the one that was on screen first.
+        asks: Vec<(RequestId, Digest)>,
+        /// What they have in common.
+        likeness: Digest,
+        /// The answer. Nothing can be granted with it.
+        verdict: Plain,
+        /// Who gave it.
+        by: Answerer,
+    },
     /// The person asks for the review of an ask of the inbox.
     Review(RequestId),
     /// The person leaves the review of an ask without a decision.
@@ -210,6 +221,13 @@ pub enum Effect {
     },
     /// Show an ask to the person.
     Show(Box<Shown>),
+    /// Tell which asks are like the one that is shown, for they have changed.
+    Alike {
+        /// The one that is shown.
+        id: RequestId,
+        /// Those that are like it now.
+        alike: Alike,
+    },
     /// Take the ask that is shown away.
     Withdraw {
         /// Which.
@@ -292,6 +310,49 @@ pub struct Shown {
     pub in_line: InLine,
     /// How long the requester will still wait, where it said so.
     pub time_left: Option<Duration>,
+    /// How old it is.
+    pub age: Duration,
+    /// Those in line that are like it in everything but who asks.
+    pub alike: Alike,
+}
+
+/// The asks in line that are like one that is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Alike {
+    /// What they have in common with it; `None` where it can have nothing in common with any.
+    pub likeness: Option<Digest>,
+    /// They, in order of arrival.
+    pub twins: Vec<Twin>,
+    /// Whether there are more of them than these.
+    pub more: bool,
+}
+
+/// An ask in line that is like one that is shown: who asks, and no word of what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Twin {
+    /// Id of the ask.
+    pub id: RequestId,
+    /// Digest of its bytes. An answer is for these.
+    pub digest: Digest,
+    /// Agent that asks, empty where it has no name.
+    pub agent: String,
+    /// Session that asks.
+    pub session: String,
+    /// The sessions that it came through.
+    pub path: Vec<Hop>,
+    /// How old it is.
+    pub age: Duration,
+}
+
+impl Alike {
+    /// Whether these are the same asks as those.
+    pub fn names_the_same_as(&self, other: &Self) -> bool {
+        let names = |alike: &Self| -> Vec<(RequestId, Digest)> {
+            let twins = alike.twins.iter();
+            twins.map(|twin| (twin.id.clone(), twin.digest)).collect()
+        };
+        (self.likeness, self.more) == (other.likeness, other.more) && names(self) == names(other)
+    }
 }
 
 impl Shown {

@@ -35,6 +35,8 @@ pub struct ListedAsk {
     pub age_then: Duration,
     /// Where it stands.
     pub state: ListedState,
+    /// How many that wait are like it in everything but who asks, itself among them.
+    pub alike: usize,
 }
 
 impl ListedAsk {

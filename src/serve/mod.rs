@@ -29,8 +29,8 @@ pub use annotate::{Annotator, AnnotatorChain, Annotators};
 pub use chain::{Authorizer, AuthorizerChain, Authorizers, Link, NameTaken, Registration};
 pub use core::Notices;
 pub use event::{
-    Annotate, AnnotatorOutcome, Answer, Authorize, Authorized, Care, Delivery, Effect, Event,
-    FileClock, InLine, ParentLife, Relay, RelayOutcome, Shown,
+    Alike, Annotate, AnnotatorOutcome, Answer, Authorize, Authorized, Care, Delivery, Effect,
+    Event, FileClock, InLine, ParentLife, Relay, RelayOutcome, Shown, Twin,
 };
 pub use listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use renewal::{Renewal, SourceFile, Trouble};

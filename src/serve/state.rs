@@ -14,6 +14,7 @@
 
 mod again;
 mod annotations;
+mod batch;
 mod chain;
 mod given;
 pub(super) mod grants;
@@ -105,6 +106,7 @@ pub struct State {
     grant_ends: grants::GrantEnds,
     asks: HashMap<RequestId, Pending>,
     queue: Queue,
+    groups: batch::Groups,
     on_screen: Option<RequestId>,
     inbox: Option<inbox::Inbox>,
     /// How many asks are being annotated.
@@ -157,6 +159,14 @@ struct Pending {
     alone_until: Option<Moment>,
     /// What has changed since it was judged last, where it is about to be judged again.
     again: Option<again::Again>,
+    /// The pattern or sentinel of this session that made it an ask.
+    asked_because: Option<String>,
+    /// What it is named by beside others that are like it, while it waits for the person here.
+    member: Option<Box<batch::Member>>,
+    /// What it is read again for, where that is not to be shown.
+    fate: Option<inbox::Fate>,
+    /// The others that it was answered with, where it was one of several.
+    batch: Option<Arc<batch::Batch>>,
 }
 
 /// What is recorded of an ask that is not settled, each once.
@@ -206,10 +216,54 @@ enum Stage {
     Deciding(Box<Undelivered>),
 }
 
+impl Pending {
+    /// One of which nothing is known but its file.
+    fn new(stamp: FileStamp, digest: Digest, requester: String, expires_at: Moment) -> Self {
+        Self {
+            stamp,
+            digest,
+            requester,
+            held: false,
+            expires_at,
+            gives_up_at: None,
+            stage: Stage::Queued,
+            noted: Noted::Nothing,
+            distrusts_grants: false,
+            whose: Whose::Anybodys,
+            annotations: Annotations::Unasked,
+            unannotated: false,
+            chain: chain::Chain::Unasked,
+            alone_until: None,
+            again: None,
+            asked_because: None,
+            member: None,
+            fate: None,
+            batch: None,
+        }
+    }
+
+    /// The others that it was answered with, or is about to be.
+    fn batch_of(&self) -> Option<&Arc<batch::Batch>> {
+        let about_to_be = match &self.fate {
+            Some(inbox::Fate::Answered(answered)) => answered.batch.as_ref(),
+            Some(inbox::Fate::Expired) | None => None,
+        };
+        about_to_be.or(self.batch.as_ref())
+    }
+}
+
 impl Stage {
     /// Whether the ask stands in line for the person.
     fn is_queued(&self) -> bool {
         matches!(self, Self::Queued)
+    }
+
+    /// Whether it waits for the person here, in line or on the screen.
+    fn waits_for_person(&self) -> bool {
+        match self {
+            Self::Queued | Self::Rereading | Self::AwaitingAnnotations | Self::Shown(_) => true,
+            Self::WithChain | Self::Relayed(_) | Self::Deciding(_) => false,
+        }
     }
 }
 
@@ -259,6 +313,7 @@ impl State {
             grant_ends: grants::GrantEnds::default(),
             asks: HashMap::new(),
             queue: Queue::default(),
+            groups: batch::Groups::default(),
             on_screen: None,
             annotating: 0,
             unannotated: VecDeque::new(),
@@ -416,6 +471,12 @@ impl State {
                 self.put_off(now, &id, digest, via, &mut effects);
             }
             Event::Resume => self.queue.resume(),
+            Event::AnsweredTogether {
+                asks,
+                likeness,
+                verdict,
+                by,
+            } => self.answered_together(asks, likeness, verdict, by, &mut effects),
             Event::Review(id) => self.review(&id, &mut effects),
             Event::CloseReview(id) => self.close_review(&id, &mut effects),
             Event::Denied { id, digest, by } => self.deny_listed(&id, digest, by, &mut effects),
@@ -441,6 +502,7 @@ impl State {
             Event::Shutdown => self.shutdown(&mut effects),
         }
         self.next_question(now, &mut effects);
+        self.show_alike(now, &mut effects);
         self.show_list(&mut effects);
         if self.shutting_down && self.asks.is_empty() && self.reading.is_empty() {
             effects.push(Effect::Finished);
@@ -532,6 +594,8 @@ const SPOOL_LABEL: &str = "primary";
 const GONE: &str = "the process that asked has ended";
 const TAKEN_BACK: &str = "its requester has taken it back";
 const CHANGED: &str = "something else is asked under its id";
+/// What the person is told where a request is as old as it may be.
+const TOO_OLD: &str = "it has expired: its requester waits no longer";
 /// What is told to whoever still waits when the session ends.
 const ENDED: &str = "the serving session ended before anybody answered";
 

@@ -1,6 +1,7 @@
 //! The pure step, driven by events alone: what must hold after any sequence of them, and a few sequences in particular.
 
 mod again;
+mod batch;
 mod chain;
 mod grants;
 mod inbox;
@@ -13,9 +14,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    AnnotatorChain, AnnotatorOutcome, Answer, Authorized, AuthorizerChain, Authorizers, Care,
-    Delivery, Effect, Event, FileClock, InLine, ListedState, Listing, ParentLife, Person,
-    RelayOutcome, Renewal, Setup, State, Trouble,
+    Alike, AnnotatorChain, AnnotatorOutcome, Answer, Authorized, AuthorizerChain, Authorizers,
+    Care, Delivery, Effect, Event, FileClock, InLine, ListedState, Listing, ParentLife, Person,
+    RelayOutcome, Renewal, Setup, Shown, State, Trouble,
 };
 use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
@@ -23,7 +24,7 @@ use crate::policy::{
     self, Config, GrantId, LayerRules, Layers, Policy, SessionGrant, SessionRules, Switch,
 };
 use crate::presentation::broadcast::Broadcast;
-use crate::presentation::select::{Choice, GrantScope};
+use crate::presentation::select::{Choice, GrantScope, Plain};
 use crate::program::{Failure, Outcome};
 use crate::prompt::Answerer;
 use crate::spool::{Candidate, FileRead, FileStamp, RequesterLife};
@@ -73,14 +74,7 @@ impl Rules {
                 br#"{"permission": {"bash": {"ls": "allow", "make": "allow", "cook": "deny", "rm": "deny"}}}"#
             }
         };
-        let config = Config::read(rules, "test").unwrap();
-        let policy = Policy::from_layers(&Layers {
-            global: LayerRules::Rules(&config.permission),
-            project: LayerRules::Absent,
-            agents: Vec::new(),
-            yolo: Switch::Off,
-            ..Layers::default()
-        });
+        let policy = policy_of(rules);
         if self == Self::Clamped {
             policy.clamped()
         } else {
@@ -102,6 +96,18 @@ impl Rules {
             limits: policy::Limits::default(),
         })
     }
+}
+
+/// The policy of a session with this configuration.
+fn policy_of(config: &[u8]) -> Policy {
+    let config = Config::read(config, "test").unwrap();
+    Policy::from_layers(&Layers {
+        global: LayerRules::Rules(&config.permission),
+        project: LayerRules::Absent,
+        agents: Vec::new(),
+        yolo: Switch::Off,
+        ..Layers::default()
+    })
 }
 
 fn id(text: &str) -> RequestId {
@@ -250,6 +256,8 @@ enum Op {
     PutOff,
     PutOffOther(&'static str),
     Resume,
+    /// The person answers what is shown and all that is named beside it, as it was or in other bytes.
+    Together(Plain, bool),
     /// The person opens an ask of the inbox, or leaves the review of one.
     Review(&'static str),
     Close(&'static str),
@@ -317,6 +325,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::PutOff),
         1 => name().prop_map(Op::PutOffOther),
         1 => Just(Op::Resume),
+        3 => (prop::sample::select(vec![Plain::Yes, Plain::No]), prop::bool::weighted(0.2))
+            .prop_map(|(verdict, stale)| Op::Together(verdict, stale)),
         4 => name().prop_map(Op::Review),
         1 => name().prop_map(Op::Close),
         2 => (name(), prop::bool::weighted(0.2)).prop_map(|(name, stale)| Op::Deny(name, stale)),
@@ -351,6 +361,10 @@ struct Model {
     open: Option<RequestId>,
     /// Whose review the person has asked for and not seen yet.
     wanted: HashSet<RequestId>,
+    /// What was read last under each id.
+    contents: HashMap<RequestId, Content>,
+    /// What is named beside what is shown.
+    alike: Alike,
     /// What the person has put off and not asked for since, and when.
     put_off: HashMap<(RequestId, Digest), u64>,
     /// What the person has denied.
@@ -457,6 +471,8 @@ impl Model {
             listing: Listing::default(),
             open: None,
             wanted: HashSet::new(),
+            contents: HashMap::new(),
+            alike: Alike::default(),
             put_off: HashMap::new(),
             denied: HashSet::new(),
             annotations: Vec::new(),
@@ -590,6 +606,7 @@ impl Model {
                 }
             }
             Op::PutOff => self.put_off(),
+            Op::Together(verdict, stale) => self.answer_together(verdict, stale),
             Op::PutOffOther(name) => self.step(Event::PutOff {
                 id: id(name),
                 digest: Digest::of(b"something else"),
@@ -666,6 +683,53 @@ impl Model {
                 self.step(Event::Tick);
             }
         }
+    }
+
+    /// The person answers what is in front of them, and all that is named beside it.
+    fn answer_together(&mut self, verdict: Plain, stale: bool) {
+        let Some(likeness) = self.alike.likeness else {
+            return;
+        };
+        let Some(first) = self.shown.take() else {
+            return;
+        };
+        let twins = self.alike.twins.iter();
+        let mut asks = vec![first];
+        asks.extend(twins.map(|twin| (twin.id.clone(), twin.digest)));
+        for pair in &asks {
+            match verdict {
+                Plain::Yes => self.licensed.insert(pair.clone()),
+                Plain::No => self.denied.insert(pair.clone()),
+            };
+        }
+        if stale && let Some((_, digest)) = asks.last_mut() {
+            *digest = Digest::of(b"something else");
+        }
+        self.step(Event::AnsweredTogether {
+            asks,
+            likeness,
+            verdict,
+            by: by_person(),
+        });
+    }
+
+    /// Whether what is named beside an ask on screen is what it may be: others, of the same content as read.
+    fn see_alike(&mut self, id: &RequestId, alike: Alike) {
+        let mut names: HashSet<&RequestId> = alike.twins.iter().map(|twin| &twin.id).collect();
+        assert!(
+            names.len() == alike.twins.len() && names.insert(id),
+            "{alike:?}"
+        );
+        for twin in &alike.twins {
+            assert!(
+                self.read.contains(&(twin.id.clone(), twin.digest)),
+                "named unread"
+            );
+            assert!(twin.session.starts_with("child-") && twin.agent == "scout");
+            let contents = [id, &twin.id].map(|id| self.contents.get(id).copied());
+            assert_eq!(contents[0], contents[1], "they are not alike");
+        }
+        self.alike = alike;
     }
 
     /// Somebody takes the oldest grant back.
@@ -836,25 +900,11 @@ impl Model {
                     self.files.remove(id.as_str());
                 }
             }
-            Effect::Show(shown) => {
-                assert_eq!(self.shown, None, "a question over an open question");
-                let pair = (shown.request.id.clone(), shown.digest);
-                assert!(self.read.contains(&pair), "shown unread");
-                let since = self.put_off.remove(&pair);
-                assert!(
-                    since.is_none_or(|since| self.now >= since + 30_000),
-                    "shown although it was put off"
-                );
-                if self.inbox.is_some() {
-                    assert!(self.wanted.remove(&pair.0), "it opens by itself");
+            Effect::Show(shown) => self.show(*shown),
+            Effect::Alike { id, alike } => {
+                if self.shown.as_ref().is_some_and(|(shown, _)| *shown == id) {
+                    self.see_alike(&id, alike);
                 }
-                assert!(
-                    !self.annotating.contains_key(&pair.0),
-                    "shown before its annotations"
-                );
-                self.annotations = shown.annotations;
-                self.with_chain = shown.with_chain;
-                self.shown = Some(pair);
             }
             Effect::Withdraw { id, why } => {
                 self.withdrawn.push((id.clone(), why));
@@ -933,6 +983,29 @@ impl Model {
         self.step(Event::GrantsKept(grants));
     }
 
+    /// An ask is put before the person.
+    fn show(&mut self, shown: Shown) {
+        assert_eq!(self.shown, None, "a question over an open question");
+        let pair = (shown.request.id.clone(), shown.digest);
+        assert!(self.read.contains(&pair), "shown unread");
+        let since = self.put_off.remove(&pair);
+        assert!(
+            since.is_none_or(|since| self.now >= since + 30_000),
+            "shown although it was put off"
+        );
+        if self.inbox.is_some() {
+            assert!(self.wanted.remove(&pair.0), "it opens by itself");
+        }
+        assert!(
+            !self.annotating.contains_key(&pair.0),
+            "shown before its annotations"
+        );
+        self.see_alike(&pair.0, shown.alike);
+        self.annotations = shown.annotations;
+        self.with_chain = shown.with_chain;
+        self.shown = Some(pair);
+    }
+
     /// The list is put before the person.
     fn see(&mut self, listing: Listing) {
         let limits = self.inbox.expect("there is no list");
@@ -979,6 +1052,7 @@ impl Model {
         {
             self.licensed.insert(pair.clone());
         }
+        self.contents.insert(pair.0.clone(), file.content);
         self.read.insert(pair);
         let content = FileRead::Content {
             bytes: file.bytes,

@@ -44,6 +44,13 @@ impl Digest {
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
+
+    /// Digest of `value` as JSON; `None` for one that cannot be written so. It is written nowhere for that.
+    pub(crate) fn of_json(value: &impl serde::Serialize) -> Option<Self> {
+        let mut hasher = blake3::Hasher::new();
+        serde_json::to_writer(&mut hasher, value).ok()?;
+        Some(Self(*hasher.finalize().as_bytes()))
+    }
 }
 
 impl fmt::Display for Digest {

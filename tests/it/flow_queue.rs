@@ -124,6 +124,71 @@ fn what_a_grant_settles_does_not_wait_behind_another_question() {
 }
 
 #[test]
+fn an_ask_that_is_put_off_is_not_denied_and_the_next_one_is_asked() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let mut first = spool.ask("P").value("make one").id("r1").start();
+    let question = server.question();
+    assert!(question.text.contains("make one"));
+    let second = spool
+        .ask("P")
+        .value("make two")
+        .id("r2")
+        .from("other")
+        .start();
+    spool.await_event("forwarded_permission.prompted", "r2");
+    server.running.write_line("l");
+    server.answer("make two", "No");
+    second.end().denied();
+    let deferred = spool.events_of("permission_request.deferred", "r1");
+    assert_eq!(deferred.len(), 1);
+    assert_eq!(deferred[0]["via"], "select");
+    assert!(!first.running.has_ended());
+    // A session that ends settles it as any other.
+    server.stop();
+    first.end().unruled();
+}
+
+#[test]
+fn conc_3_asks_that_are_alike_are_answered_together_by_name_where_there_is_no_screen() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let start = |id: &str, value: &str| {
+        let child = spool.ask("P").value(value).id(id).from(id).start();
+        spool.await_event("forwarded_permission.prompted", id);
+        child
+    };
+    let other = start("r0", "make zero");
+    let question = server.question();
+    let alike = ["r1", "r2", "r3"].map(|id| start(id, "make"));
+    server.choose(&question, "No");
+    other.end().denied();
+    let question = server.question();
+    assert!(
+        question.text.contains("a) Yes, for these 3 asks"),
+        "{}",
+        question.text
+    );
+    server.running.write_line("a");
+    server.await_text("b) Back to the one question");
+    let table = server.running.stdout();
+    for id in ["r1", "r2", "r3"] {
+        assert!(table.contains(&format!("  {id}\n")), "{table}");
+    }
+    server.running.write_line("yes");
+    for (child, id) in alike.into_iter().zip(["r1", "r2", "r3"]) {
+        let ended = child.end();
+        ended.approved();
+        assert_eq!(
+            ended.json["decidedBy"]["decision"],
+            json!({"kind": "user", "via": "select"})
+        );
+        let entries = spool.events_of("forwarded_permission.approved", id);
+        assert_eq!(entries[0]["batch"], json!({"first": "r1", "count": 3}));
+    }
+}
+
+#[test]
 fn a_grant_for_one_child_holds_for_that_child_and_no_other() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("P", &json!({}));

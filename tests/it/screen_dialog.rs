@@ -2,12 +2,15 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test takes a request away")]
 
+use std::time::Duration;
+
 use askrelay::clock;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::support::processes::Child;
 use crate::support::screen::OnScreen;
-use crate::support::spool::{TestSpool, request, until};
+use crate::support::spool::{TestSpool, age, request, until};
 
 const ENTER: &str = "\r";
 const ESCAPE: &str = "\x1b";
@@ -204,6 +207,137 @@ fn an_ask_that_is_put_off_waits_behind_the_next_one_and_comes_back() {
     assert_eq!(spool.ends_of("a-1").len(), 1);
 }
 
+/// Three children of two sessions that want the same, in the order of their ids.
+fn three_alike(spool: &TestSpool) -> [Child; 3] {
+    [("a-1", "child-1"), ("a-2", "child-2"), ("a-3", "child-1")].map(|(id, session)| {
+        let ask = spool.ask("main").from(session).value("make deploy").id(id);
+        let child = ask.start();
+        spool.await_event("forwarded_permission.prompted", id);
+        child
+    })
+}
+
+/// Opens the table of asks that are alike.
+fn open_table(screen: &mut OnScreen) -> String {
+    screen.await_question("a  Yes, for these 3 asks");
+    screen.press("a");
+    screen.await_text("press a again");
+    screen.press("a");
+    screen.await_question("a a: yes to all 3")
+}
+
+#[test]
+fn conc_3_asks_that_are_alike_are_answered_together_each_once_after_each_was_named() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let children = three_alike(&spool);
+    let other = spool.ask("main").value("make clean").id("b-1").start();
+    spool.await_event("forwarded_permission.prompted", "b-1");
+    let table = open_table(&mut screen);
+    for part in [
+        "command   │ make deploy",
+        "a-1",
+        "a-2",
+        "a-3",
+        "child-1",
+        "child-2",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    assert!(!table.contains("b-1"), "{table}");
+    screen.press("a");
+    screen.await_text("a again: yes to all 3");
+    screen.press("a");
+    for (child, id) in children.into_iter().zip(["a-1", "a-2", "a-3"]) {
+        let ended = child.end();
+        assert_eq!(ended.approved().json["decidedBy"], by_dialog());
+        assert_eq!(ended.json["state"], "approved");
+        for event in [
+            "permission_request.approved",
+            "forwarded_permission.approved",
+        ] {
+            let entries = spool.events_of(event, id);
+            assert_eq!(entries.len(), 1, "{event} of {id}");
+            assert_eq!(entries[0]["batch"], json!({"first": "a-1", "count": 3}));
+        }
+        assert_eq!(spool.ends_of(id).len(), 1, "{id}");
+    }
+    screen.await_text("approved 3 asks: bash \"make deploy\"");
+    // The one that is not like them is asked as ever.
+    screen.await_question("make clean");
+    screen.press(ESCAPE);
+    other.end().denied();
+    assert!(
+        spool.events_of("permission_request.denied", "b-1")[0]
+            .get("batch")
+            .is_none()
+    );
+}
+
+#[test]
+fn conc_3_one_that_is_withdrawn_while_the_table_is_open_is_not_answered_and_that_is_said() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let [first, mut second, third] = three_alike(&spool);
+    let _table = open_table(&mut screen);
+    second.running.signal(Signal::INT);
+    assert_eq!(second.running.exit_code(), 130);
+    screen.await_question("1 of them gone meanwhile");
+    // One that comes now is no part of it either.
+    let late = spool
+        .ask("main")
+        .from("child-3")
+        .value("make deploy")
+        .id("a-4")
+        .start();
+    spool.await_event("forwarded_permission.prompted", "a-4");
+    screen.press("a");
+    screen.await_text("a again: yes to all 3");
+    screen.press("a");
+    first.end().approved();
+    third.end().approved();
+    screen.await_text("not answered with the others: a-2");
+    assert!(
+        spool
+            .events_of("forwarded_permission.approved", "a-2")
+            .is_empty()
+    );
+    screen.await_question("session child-3");
+    screen.press(ESCAPE);
+    late.end().denied();
+}
+
+#[test]
+fn the_picture_of_a_table_in_the_documentation_is_what_is_to_be_seen() {
+    let spool = TestSpool::new();
+    let mut screen = dialog(&spool);
+    let asks = [
+        ("perm-1", "worker-1", "builder"),
+        ("perm-2", "worker-2", "builder"),
+        ("perm-3", "worker-7", "reviewer"),
+    ];
+    for (id, session, agent) in asks {
+        let mut ask = request(id, "main", "bash", "cargo test --workspace");
+        ask["requesterSessionId"] = session.into();
+        ask["requesterAgentName"] = agent.into();
+        ask["payload"]["request"]["matchedPattern"] = "cargo *".into();
+        // It is as old as that when it appears.
+        let elsewhere = spool.below(id);
+        spool.put(&elsewhere, ask.to_string());
+        age(&elsewhere, Duration::from_mins(3));
+        spool.rename(&elsewhere, &spool.request_path("main", id));
+        spool.await_event("forwarded_permission.prompted", id);
+    }
+    let _table = open_table(&mut screen);
+    screen.press("a");
+    screen.await_text("a again: yes to all 3");
+    screen.assert_picture(
+        "together",
+        "asks that are alike",
+        "A table of three asks that are alike, before they are answered together",
+    );
+}
+
 #[test]
 fn everything_of_an_ask_is_one_key_away_and_a_withdrawal_closes_it() {
     let spool = TestSpool::new();
@@ -247,7 +381,7 @@ fn a_withdrawn_ask_leaves_the_screen_with_a_word() {
     child.running.signal(Signal::INT);
     assert_eq!(child.running.exit_code(), 130);
     let text = screen.await_text("closed bash \"make gone\"");
-    assert!(text.contains("nothing was decided"), "{text}");
+    assert!(text.contains("you decided nothing"), "{text}");
     screen.await_text("nothing is asked");
 }
 

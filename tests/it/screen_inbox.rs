@@ -127,6 +127,69 @@ fn escape_denies_and_q_leaves_undecided() {
 }
 
 #[test]
+fn asks_that_are_alike_are_answered_from_a_table_that_a_review_opens() {
+    let spool = TestSpool::new();
+    let mut screen = inbox(&spool);
+    let mut children = Vec::new();
+    for (id, session) in [("a-1", "child-1"), ("a-2", "child-2")] {
+        let child = spool
+            .ask("main")
+            .from(session)
+            .id(id)
+            .value("make deploy")
+            .start();
+        spool.await_event("permission_request.waiting", id);
+        children.push(child);
+    }
+    let other = ask(&spool, "b-1", "make clean");
+    screen.await_text("3 waiting");
+    let list = screen.await_text("×2 bash");
+    assert_eq!(list.matches("×2 bash").count(), 2, "{list}");
+    while !is_selected(&screen, "a-1") {
+        screen.press(UP);
+    }
+    review(&mut screen, "make deploy");
+    screen.press("t");
+    let table = screen.await_question("^A ^A: yes to all 2");
+    for part in ["make deploy", "a-1", "a-2", "child-2"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    screen.press(CTRL_A);
+    screen.await_text("^A again: yes to all 2");
+    screen.press(CTRL_A);
+    for child in children {
+        child.end().approved();
+    }
+    assert_eq!(outcome(&spool, "a-2"), "approved");
+    let list = screen.await_text("approved 2 asks");
+    assert!(list.contains("1 waiting"), "{list}");
+    for id in ["a-1", "a-2"] {
+        let entries = spool.events_of("forwarded_permission.approved", id);
+        assert_eq!(entries.len(), 1, "{id}");
+        assert_eq!(entries[0]["batch"], json!({"first": "a-1", "count": 2}));
+    }
+    drop(other);
+}
+
+#[test]
+fn a_review_that_is_left_waits_on_and_that_is_recorded_each_time() {
+    let spool = TestSpool::new();
+    let mut screen = inbox(&spool);
+    let child = ask(&spool, "a-1", "make it");
+    for _ in 0..2 {
+        review(&mut screen, "make it");
+        screen.press("q");
+        screen.await_text("not now: bash \"make it\"; it waits on");
+        screen.await_question("Enter reviews");
+    }
+    let deferred = spool.events_of("permission_request.deferred", "a-1");
+    assert_eq!(deferred.len(), 2);
+    review(&mut screen, "make it");
+    screen.press(CTRL_A);
+    child.end().approved();
+}
+
+#[test]
 fn an_ask_is_denied_by_its_id_while_another_is_open() {
     let spool = TestSpool::new();
     let mut screen = inbox(&spool);
@@ -158,7 +221,7 @@ fn an_ask_that_is_withdrawn_while_it_is_open_leaves_the_screen_with_a_word() {
     child.running.signal(Signal::INT);
     assert_eq!(child.running.exit_code(), 130);
     let list = screen.await_text("closed bash \"make gone\"");
-    assert!(list.contains("nothing was decided"), "{list}");
+    assert!(list.contains("you decided nothing"), "{list}");
     screen.await_text("nothing waits");
     assert_eq!(outcome(&spool, "a-1"), "cancelled");
 }

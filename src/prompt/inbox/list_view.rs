@@ -225,11 +225,15 @@ fn of_ask(ask: &ListedAsk, now: Moment) -> [String; 6] {
         ListedState::Open => "open",
         ListedState::Answering => "answering",
     };
+    let kind = match ask.alike {
+        ..=1 => kind_name(ask.kind).to_owned(),
+        alike => format!("×{alike} {}", kind_name(ask.kind)),
+    };
     [
         span(ask.age(now)),
         name(&ask.agent),
         text::visible(&ask.session).into_owned(),
-        kind_name(ask.kind).to_owned(),
+        kind,
         state.to_owned(),
         text::visible(ask.id.as_str()).into_owned(),
     ]

@@ -42,6 +42,8 @@ fn shown(name: &str, payload: &serde_json::Value) -> Shown {
             put_off: 0,
         },
         time_left: None,
+        age: Duration::from_secs(7),
+        alike: crate::serve::Alike::default(),
     }
 }
 
@@ -82,6 +84,7 @@ fn listed(name: &str, agent: &str, state: ListedState) -> ListedAsk {
         since: Moment::default(),
         age_then: Duration::from_secs(50),
         state,
+        alike: 1,
     }
 }
 
@@ -583,6 +586,158 @@ fn another_ask_can_be_denied_while_a_review_stays_open() {
     assert_eq!(desk.inbox.screen, Screen::List);
 }
 
+fn twin(name: &str, agent: &str) -> crate::serve::Twin {
+    crate::serve::Twin {
+        id: id(name),
+        digest: digest(name),
+        agent: agent.to_owned(),
+        session: format!("child-of-{agent}"),
+        path: Vec::new(),
+        age: Duration::from_secs(50),
+    }
+}
+
+fn like(twins: Vec<crate::serve::Twin>) -> Alike {
+    Alike {
+        likeness: Some(digest("what they have in common")),
+        twins,
+        more: false,
+    }
+}
+
+/// A desk with the review of an ask that two others are like.
+fn desk_of_three(columns: u16, rows: u16) -> Desk {
+    let mut desk = Desk::new(columns, rows);
+    let mut listing = listing(&["a", "b", "c", "d"]);
+    for ask in listing.asks.iter_mut().take(3) {
+        ask.alike = 3;
+    }
+    desk.news(News::List(Box::new(listing)));
+    let mut shown = shown("a", &bash());
+    shown.alike = like(vec![twin("b", "scout"), twin("c", "builder")]);
+    desk.news(News::Show(Box::new(shown)));
+    desk
+}
+
+#[test]
+fn what_is_alike_is_marked_in_the_list_and_named_in_a_table() {
+    let mut pictures = Vec::new();
+    for (columns, rows) in [(80, 24), (40, 10)] {
+        let mut desk = desk_of_three(columns, rows);
+        desk.ms += 1_000;
+        let review = desk.draw().join("\n");
+        desk.key(KeyCode::Char('t'));
+        desk.ms += 1_000;
+        desk.draw();
+        let table = desk.draw().join("\n");
+        desk.key(KeyCode::Esc);
+        desk.key(KeyCode::Char('q'));
+        let list = desk.draw().join("\n");
+        pictures.push(format!(
+            "── {columns}x{rows}\n{review}\n── the table\n{table}\n── the list\n{list}"
+        ));
+    }
+    insta::assert_snapshot!("together", pictures.join("\n"));
+}
+
+#[test]
+fn all_of_a_table_are_answered_by_a_key_pressed_twice_and_nothing_follows() {
+    for (letter, modifiers, verdict) in [
+        ('a', KeyModifiers::CONTROL, Plain::Yes),
+        ('d', KeyModifiers::NONE, Plain::No),
+    ] {
+        let mut desk = desk_of_three(80, 24);
+        desk.key(KeyCode::Char('t'));
+        // What was on its way, Enter, letters and what approves one.
+        desk.key_now(KeyCode::Char(letter), modifiers);
+        desk.key_now(KeyCode::Char(letter), modifiers);
+        for code in [
+            KeyCode::Enter,
+            KeyCode::Char('a'),
+            KeyCode::Char('y'),
+            KeyCode::Char('n'),
+        ] {
+            desk.key(code);
+            desk.key(code);
+        }
+        assert!(desk.is_silent());
+        for _ in 0..2 {
+            desk.ms += 1_000;
+            desk.draw();
+            desk.key_now(KeyCode::Char(letter), modifiers);
+        }
+        let told = desk.take();
+        let [
+            PersonEvent::AnsweredTogether {
+                asks,
+                likeness,
+                verdict: said,
+                ..
+            },
+        ] = &told[..]
+        else {
+            panic!("{told:?}");
+        };
+        assert_eq!(
+            (*said, *likeness),
+            (verdict, digest("what they have in common"))
+        );
+        let named: Vec<&str> = asks.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(named, ["a", "b", "c"]);
+        assert!(asks.iter().all(|(id, bytes)| *bytes == digest(id.as_str())));
+        assert_eq!(desk.inbox.screen, Screen::List);
+        desk.approve();
+        desk.approve();
+        assert!(desk.is_silent());
+    }
+}
+
+#[test]
+fn escape_leads_from_a_table_to_its_review_and_a_second_one_is_too_soon_to_deny() {
+    let mut desk = desk_of_three(80, 24);
+    desk.key(KeyCode::Char('t'));
+    desk.key(KeyCode::Esc);
+    desk.ms += 200;
+    desk.key_now(KeyCode::Esc, KeyModifiers::NONE);
+    assert!(desk.is_silent() && desk.inbox.open.is_some());
+    // Nobody is like it any more: there is no table.
+    let alike = Box::new(Alike::default());
+    desk.news(News::Alike { id: id("a"), alike });
+    desk.key(KeyCode::Char('t'));
+    desk.key(KeyCode::Esc);
+    assert_eq!(desk.chosen("a"), Some(Choice::Deny));
+}
+
+/// LIVE-6: the word is there until a key comes that was pressed after it could be read.
+#[test]
+fn why_an_ask_went_stays_until_it_can_have_been_read() {
+    let mut desk = desk();
+    desk.list(&["a"]);
+    desk.open("a", &bash());
+    desk.news(News::Withdraw {
+        id: id("a"),
+        why: "the rules were read again, and allow it".to_owned(),
+    });
+    desk.news(News::Notice("and something else".to_owned()));
+    // Keys that were on their way to the review.
+    for code in [KeyCode::Esc, KeyCode::Down, KeyCode::Char('q')] {
+        desk.ms += 100;
+        desk.key_now(code, KeyModifiers::NONE);
+    }
+    let rows = desk.draw().join("\n");
+    for part in [
+        "closed bash",
+        "the rules were read again, and allow it",
+        "you decided nothing",
+        "and something else",
+    ] {
+        let found = rows.replace('\n', " ").contains(part);
+        assert!(found, "{part}: {rows}");
+    }
+    desk.key(KeyCode::Down);
+    assert_eq!(desk.inbox.message, None);
+}
+
 #[test]
 fn an_ask_that_goes_away_leaves_the_screen_with_a_line_that_says_why() {
     let mut desk = desk();
@@ -599,7 +754,7 @@ fn an_ask_that_goes_away_leaves_the_screen_with_a_line_that_says_why() {
     });
     let rows = desk.draw().join("\n");
     assert!(
-        rows.contains("closed bash \"rm -rf build && make\": its requester is gone; nothing was"),
+        rows.contains("closed bash \"rm -rf build && make\": its requester is gone; you"),
         "{rows}"
     );
     desk.approve();
@@ -777,6 +932,7 @@ proptest! {
                     PersonEvent::Unshowable { .. }
                     | PersonEvent::PutOff { .. }
                     | PersonEvent::Resume
+                    | PersonEvent::AnsweredTogether { .. }
                     | PersonEvent::Gone
                     | PersonEvent::Leave => {
                         prop_assert!(false);

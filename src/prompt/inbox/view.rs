@@ -3,6 +3,7 @@
 //! Text of an ask stands in cells of its own in the list, and right of a bar in a review; where a screen is too small for that, see
 //! [`crate::presentation::review`]. What has no room is left out whole: words of ours first, never rows of a review.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 
 use super::list_view::draw_list;
@@ -11,7 +12,7 @@ use crate::clock::Moment;
 use crate::presentation::text;
 use crate::prompt::cells::blank;
 use crate::prompt::paint::{Frame, Place};
-use crate::prompt::reader::{Reader, Words};
+use crate::prompt::reader::{Reader, Search, Words};
 
 /// Draws what is to be seen on a screen of this size.
 pub(super) fn draw(inbox: &mut Inbox, size: Size, now: Moment) -> Frame {
@@ -22,13 +23,26 @@ pub(super) fn draw(inbox: &mut Inbox, size: Size, now: Moment) -> Frame {
             let others = inbox.listing.asks.iter().filter(|ask| ask.id != open.id);
             let message = inbox.message.as_deref();
             let others = others.count();
+            if let Some(table) = &mut open.table {
+                table.draw(&mut cells, &open.alike, dead);
+                return full(cells, None, size);
+            }
             let left = open.countdown.map(|countdown| countdown.words(now));
             let Open {
-                id, agent, reader, ..
+                id,
+                agent,
+                reader,
+                alike,
+                ..
             } = open;
+            let count = alike.twins.len() + 1;
             reader.draw(&mut cells, |reader| {
                 let title = format!("review of {agent} · {}", text::visible(id.as_str()));
-                review_words(title, reader, others, message, dead, left)
+                let mut words = review_words(title, reader, others, message, dead, left);
+                if count > 1 {
+                    words.hints.push(format!("t: {count} alike"));
+                }
+                words
             })
         }
         (Screen::List, _) | (Screen::Review, None) => {
@@ -36,6 +50,11 @@ pub(super) fn draw(inbox: &mut Inbox, size: Size, now: Moment) -> Frame {
             None
         }
     };
+    full(cells, cursor, size)
+}
+
+/// A frame of the whole screen, with the cursor in this column of the last row.
+fn full(cells: Buffer, cursor: Option<u16>, size: Size) -> Frame {
     Frame {
         cells,
         place: Place::Full,
@@ -74,5 +93,6 @@ fn review_words(
         },
         hints,
         last: "Tab list".to_owned(),
+        search: Search::Offered,
     }
 }

@@ -53,6 +53,8 @@ pub(super) fn shown(payload: &Value, grants: &Value) -> Shown {
         with_chain: None,
         in_line: crate::serve::InLine::default(),
         time_left: None,
+        age: Duration::from_secs(7),
+        alike: crate::serve::Alike::default(),
     }
 }
 
@@ -621,4 +623,55 @@ fn tab_puts_an_ask_off_once_it_can_have_been_read() {
     assert!(rows[0].starts_with("2 put off · Tab shows"), "{rows:?}");
     let acts = press(&mut dialog, KeyCode::Tab, 9_200);
     assert!(matches!(acts[..], [Act::Tell(PersonEvent::Resume)]));
+}
+
+/// LIVE-6: an ask that goes leaves a line that says why, for good.
+#[test]
+fn why_an_ask_went_is_said_in_a_line_that_stays() {
+    for why in [
+        "a grant given just now allows it",
+        "the rules were read again, and deny it",
+        "its requester has taken it back",
+        "the process that asked has ended",
+        "something else is asked under its id",
+        "it has expired: its requester waits no longer",
+        "the session ends",
+    ] {
+        let asked = payload("bash", "bash", Some("bash"), "make", &json!([]));
+        let mut dialog = open(shown(&asked, &json!([])));
+        let _first = draw(&mut dialog, (80, 24), at(0));
+        let acts = dialog.news(
+            News::Withdraw {
+                id: crate::wire::RequestId::parse("perm-1").unwrap(),
+                why: why.to_owned(),
+            },
+            at(1_000),
+        );
+        let [Act::Print(line)] = acts.as_slice() else {
+            panic!("{acts:?}");
+        };
+        let line = line.to_string();
+        assert_eq!(
+            line,
+            format!("closed bash \"make\": {why}; you decided nothing")
+        );
+        // It stands above the frame that follows, on the screen of a terminal as well.
+        let mut painter = crate::prompt::paint::Painter::new(crate::prompt::Colours::Plain);
+        let size = Size::new(80, 24);
+        let [Act::Print(printed)] = &acts[..] else {
+            panic!()
+        };
+        painter.print(vec![printed.clone()], size);
+        painter.paint(&dialog.draw(size, at(1_000)), size);
+        let mut screen = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
+        screen.process(&painter.take());
+        let contents = screen.screen().contents();
+        let rows: Vec<&str> = contents.lines().map(str::trim_end).collect();
+        let whole = rows.concat();
+        assert!(whole.starts_with(&line), "{contents}");
+        assert!(
+            rows.iter().any(|row| row.contains("nothing is asked")),
+            "{contents}"
+        );
+    }
 }

@@ -16,15 +16,16 @@
 use std::collections::VecDeque;
 
 use super::annotations::Urgency;
+use super::batch::Answered;
 use super::people::deferred;
 use super::{Person, Stage, State, Whose};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy;
-use crate::presentation::select::Choice;
+use crate::presentation::select::{Choice, Plain};
 use crate::presentation::text;
 use crate::prompt::Answerer;
-use crate::serve::event::{Care, Effect};
+use crate::serve::event::Effect;
 use crate::serve::listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 use crate::spool::Candidate;
 use crate::wire::{
@@ -50,17 +51,15 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 struct Item {
     ask: ListedAsk,
-    /// What it is read again for, where that is not to be shown.
-    fate: Option<Fate>,
     /// How it ends once the answer is delivered.
     ending: Option<Outcome>,
 }
 
 /// What becomes of an ask when it has been read again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Fate {
-    /// It is denied, as somebody said.
-    Denied(Answerer),
+    /// It is answered as somebody said.
+    Answered(Answered),
     /// It is denied, unless policy can decide it by now.
     Expired,
 }
@@ -106,6 +105,7 @@ impl State {
         }
         self.queue.push(&request.requester_session_id, id.clone());
         self.set_stage(id, Stage::Queued);
+        self.join_alike(request);
         self.annotate(request, Urgency::Ahead, effects);
     }
 
@@ -142,6 +142,7 @@ impl State {
             since: now,
             age_then: self.files.age(now, ask.stamp),
             state: ListedState::Waiting,
+            alike: 1,
         };
         let younger = |item: &Item| item.ask.age(now) < listed.age(now);
         let place = inbox.items.iter().position(younger);
@@ -150,7 +151,6 @@ impl State {
             place,
             Item {
                 ask: listed,
-                fate: None,
                 ending: None,
             },
         );
@@ -253,16 +253,23 @@ impl State {
             });
             return self.chosen(id, digest, Choice::Deny, by, effects);
         }
-        self.read_for(id, Fate::Denied(by), effects);
+        let denied = Answered {
+            verdict: Plain::No,
+            by,
+            batch: None,
+        };
+        let _is_read = self.read_for(id, Fate::Answered(denied), effects);
     }
 
-    /// Has an ask that waits read again, to be answered without being shown.
-    fn read_for(&mut self, id: &RequestId, fate: Fate, effects: &mut Vec<Effect>) {
-        let Some(item) = self.inbox.as_mut().and_then(|inbox| inbox.item(id)) else {
-            return;
-        };
+    /// Has an ask that waits read again, to be answered without being shown. Tells whether it is.
+    pub(super) fn read_for(
+        &mut self,
+        id: &RequestId,
+        fate: Fate,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
         let Some(ask) = self.asks.get_mut(id) else {
-            return;
+            return false;
         };
         match ask.stage {
             Stage::Queued => {
@@ -270,28 +277,20 @@ impl State {
                 self.queue.remove(&ask.requester, id);
             }
             Stage::WithChain | Stage::AwaitingAnnotations => ask.stage = Stage::Rereading,
-            Stage::Rereading if item.fate.is_none() => {}
-            Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => return,
+            Stage::Rereading if ask.fate.is_none() => {}
+            Stage::Rereading | Stage::Shown(_) | Stage::Relayed(_) | Stage::Deciding(_) => {
+                return false;
+            }
         }
-        item.fate = Some(fate);
+        ask.fate = Some(fate);
         self.touch_list();
         self.look_at(Candidate::of(id), effects);
+        true
     }
 
     /// What an ask was read again for, where that was not to show it.
     pub(super) fn fate(&mut self, id: &RequestId) -> Option<Fate> {
-        self.inbox.as_mut()?.item(id)?.fate.take()
-    }
-
-    /// Answers an ask that somebody denied unopened.
-    pub(super) fn deny_unopened(
-        &mut self,
-        request: &ForwardedPermissionRequest,
-        by: Answerer,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.end_opening(&request.id, "it was denied from the list", effects);
-        self.decide(request, by.decision(Choice::Deny), Care::Person, effects);
+        self.asks.get_mut(id)?.fate.take()
     }
 
     /// Answers an ask that has waited as long as one may.
@@ -328,7 +327,7 @@ impl State {
                 continue;
             };
             if !matches!(ask.stage, Stage::Shown(_)) {
-                self.read_for(&id, Fate::Expired, effects);
+                let _is_read = self.read_for(&id, Fate::Expired, effects);
                 continue;
             }
             if let Stage::Shown(request) = std::mem::replace(&mut ask.stage, Stage::Rereading) {
@@ -340,10 +339,11 @@ impl State {
     /// When the next ask has waited as long as one may.
     pub(super) fn next_expiry(&self) -> Option<Moment> {
         let inbox = self.inbox.as_ref()?;
+        let has_fate = |id: &RequestId| self.asks.get(id).is_some_and(|ask| ask.fate.is_some());
         let waiting = inbox
             .items
             .iter()
-            .filter(|item| item.fate.is_none() && item.ending.is_none());
+            .filter(|item| item.ending.is_none() && !has_fate(&item.ask.id));
         waiting.filter_map(|item| inbox.deadline(item)).min()
     }
 
@@ -434,6 +434,7 @@ impl State {
         if !std::mem::take(&mut inbox.changed) {
             return;
         }
+        let Some(inbox) = &self.inbox else { return };
         let asks = inbox.items.iter().map(|item| {
             let state = if item.ending.is_some() {
                 ListedState::Answering
@@ -444,6 +445,7 @@ impl State {
             };
             ListedAsk {
                 state,
+                alike: self.count_alike(&item.ask.id),
                 ..item.ask.clone()
             }
         });

@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::annotations::Annotations;
-use super::chain::Chain;
 use super::inbox::Fate;
-use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State, Whose};
+use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State, TOO_OLD};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict, chain_of};
+use crate::presentation::select::Plain;
 use crate::process;
 use crate::serve::event::{Care, Effect};
 use crate::serve::listing::Outcome;
@@ -189,7 +188,7 @@ impl State {
             effects.push(Effect::Log(
                 entry.with("requesterSessionId", request.requester_session_id.as_str()),
             ));
-            self.forget(&request.id, Outcome::Cancelled, effects);
+            self.take_off(&request.id, GONE, Outcome::Cancelled, effects);
             effects.push(Effect::Remove(request.id));
             return;
         }
@@ -212,7 +211,7 @@ impl State {
                     .with("requesterSessionId", request.requester_session_id.as_str())
                     .with("ageMs", u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             ));
-            self.forget(&request.id, Outcome::Expired, effects);
+            self.take_off(&request.id, TOO_OLD, Outcome::Expired, effects);
             let reason = format!("it expired: {}s old", age.as_secs());
             effects.push(Effect::SetAside {
                 candidate,
@@ -238,7 +237,7 @@ impl State {
             Some(_) => {
                 let entry = self.unanswered(Ending::RequestChanged, &id, CHANGED);
                 effects.push(Effect::Log(entry));
-                self.forget(&id, Outcome::Cancelled, effects);
+                self.take_off(&id, CHANGED, Outcome::Cancelled, effects);
                 Look::First
             }
             None => Look::First,
@@ -247,21 +246,14 @@ impl State {
             self.asks.insert(
                 id.clone(),
                 Pending {
-                    stamp,
-                    digest,
-                    requester: request.requester_session_id.clone(),
                     held,
-                    expires_at: now.after(limit.saturating_sub(age)),
                     gives_up_at: timeout.map(|timeout| now.after(timeout.saturating_sub(age))),
-                    stage: Stage::Queued,
-                    noted: Noted::Nothing,
-                    distrusts_grants: false,
-                    whose: Whose::Anybodys,
-                    annotations: Annotations::Unasked,
-                    unannotated: false,
-                    chain: Chain::Unasked,
-                    alone_until: None,
-                    again: None,
+                    ..Pending::new(
+                        stamp,
+                        digest,
+                        request.requester_session_id.clone(),
+                        now.after(limit.saturating_sub(age)),
+                    )
                 },
             );
             // What was decided for other bytes under this id is nothing.
@@ -311,9 +303,23 @@ impl State {
             }
         };
         let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
-        if let Some(Fate::Denied(by)) = fate {
-            return self.deny_unopened(&request, by, effects);
+        if judgement.verdict == Verdict::Ask {
+            self.note_why(&request, judgement.asked_because.as_ref());
         }
+        let fate = match fate {
+            Some(Fate::Answered(answered))
+                if answered.verdict == Plain::No || judgement.verdict == Verdict::Ask =>
+            {
+                return self.answer_unshown(now, request, answered, effects);
+            }
+            Some(Fate::Answered(answered)) => {
+                if judgement.verdict == Verdict::Deny {
+                    Self::say_missed(&id, answered.batch.as_ref(), "policy denies it", effects);
+                }
+                None
+            }
+            fate => fate,
+        };
         if judgement.verdict == Verdict::Ask {
             if self.settle_as_ruled(&request, effects) {
                 return;
@@ -330,7 +336,7 @@ impl State {
             }
             Verdict::Ask if look == Look::Asked => {}
             Verdict::Ask if self.shutting_down => self.unavailable(&request, ENDED, effects),
-            Verdict::Ask if fate == Some(Fate::Expired) => self.expire(&request, effects),
+            Verdict::Ask if fate.is_some() => self.expire(&request, effects),
             // The person here is asked where it is the parent's turn no more as well: the parent has given it back.
             Verdict::Ask if look == Look::Turn && self.on_screen.as_ref() == Some(&id) => {
                 self.show(now, request, &judgement, effects);
@@ -376,7 +382,8 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         if let Some(id) = &candidate.id {
-            self.forget(&id.clone(), Outcome::Error, effects);
+            let why = format!("its file cannot be used any more: {reason}");
+            self.take_off(&id.clone(), &why, Outcome::Error, effects);
         }
         let warning = Entry::new(Event::Warning)
             .with("message", "a request cannot be used")

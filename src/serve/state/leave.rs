@@ -1,7 +1,7 @@
 //! How an ask goes without being settled, what time does to it, and how the session ends.
 
 use super::intake::EXPIRED;
-use super::{ENDED, GONE, Pending, Stage, State, TAKEN_BACK};
+use super::{ENDED, GONE, Pending, Stage, State, TAKEN_BACK, TOO_OLD};
 use crate::audit::Ending;
 use crate::clock::Moment;
 use crate::serve::event::{Answer, Effect};
@@ -28,7 +28,7 @@ impl State {
             let entry = self.unanswered(Ending::RequesterGone, id, GONE);
             effects.push(Effect::Log(entry));
             effects.push(Effect::Remove(id.clone()));
-            self.take_off(id, "its requester is gone", Outcome::Cancelled, effects);
+            self.take_off(id, GONE, Outcome::Cancelled, effects);
         }
     }
 
@@ -64,9 +64,11 @@ impl State {
     ) {
         self.cancel_chain(id, effects);
         self.cancel_annotating(id, effects);
+        self.leave_alike(id);
         let Some(ask) = self.asks.remove(id) else {
             return;
         };
+        Self::say_missed(id, ask.batch_of(), why, effects);
         match ask.stage {
             Stage::Queued => self.queue.remove(&ask.requester, id),
             Stage::Shown(_) => effects.push(Effect::Withdraw {
@@ -79,10 +81,6 @@ impl State {
         }
         self.resolve(id, outcome, effects);
         self.leave_screen(id);
-    }
-
-    pub(super) fn forget(&mut self, id: &RequestId, outcome: Outcome, effects: &mut Vec<Effect>) {
-        self.take_off(id, "the request has changed", outcome, effects);
     }
 
     pub(super) fn leave_screen(&mut self, id: &RequestId) {
@@ -133,7 +131,7 @@ impl State {
         for id in expired {
             let entry = self.unanswered(Ending::RequestExpired, &id, EXPIRED);
             effects.push(Effect::Log(entry));
-            self.take_off(&id, "it has expired", Outcome::Expired, effects);
+            self.take_off(&id, TOO_OLD, Outcome::Expired, effects);
             effects.push(Effect::SetAside {
                 candidate: Candidate::of(&id),
                 digest: None,

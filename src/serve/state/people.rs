@@ -67,6 +67,7 @@ impl State {
                     budget,
                 })));
                 self.set_stage(id, Stage::Relayed(Box::new(request)));
+                self.leave_alike(id);
                 self.unlist(id);
             }
         }
@@ -136,6 +137,7 @@ impl State {
         let annotations = self.annotations_of(&request, effects);
         let with_chain = self.link_awaited(&id);
         let in_line = self.in_line();
+        let alike = self.alike_of_shown(now, &id);
         let Some(ask) = self.asks.get_mut(&id) else {
             return;
         };
@@ -151,6 +153,8 @@ impl State {
             with_chain,
             in_line,
             time_left: ask.gives_up_at.map(|at| at.since(now)),
+            age: self.files.age(now, ask.stamp),
+            alike,
             request: request.clone(),
         };
         ask.stage = Stage::Shown(Box::new(request));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::grants::{Granting, family};
-use super::{CHANGED, RETRY_FIRST, SPOOL_LABEL, Stage, State, TAKEN_BACK, Undelivered};
+use super::{CHANGED, Pending, RETRY_FIRST, SPOOL_LABEL, Stage, State, TAKEN_BACK, Undelivered};
 use crate::audit::{Ending, Entry, Event, Recalled};
 use crate::clock::Moment;
 use crate::policy::GrantId;
@@ -144,8 +144,14 @@ impl State {
                 .with_opt("requestDigest", digest)
                 .with_known("sessionGrantWidth", family(decision.width)),
         );
+        let batch = self.asks.get(id).and_then(|ask| ask.batch.as_ref());
+        if let Some(batch) = batch {
+            let with_batch = |entry: Entry| entry.with("batch", batch.json());
+            entries = entries.into_iter().map(with_batch).collect();
+        }
         self.note_ending(id, &decision);
         self.leave_screen(id);
+        self.leave_alike(id);
         self.cancel_chain(id, effects);
         self.cancel_annotating(id, effects);
         if let Some(ask) = self.asks.get_mut(id) {
@@ -369,7 +375,13 @@ impl State {
     ) {
         let entry = self.unanswered(ending, id, reason);
         effects.push(Effect::Log(entry));
-        self.asks.remove(id);
+        let gone = self.asks.remove(id);
+        Self::say_missed(
+            id,
+            gone.as_ref().and_then(Pending::batch_of),
+            reason,
+            effects,
+        );
         self.resolve(id, Outcome::Cancelled, effects);
     }
 

@@ -216,7 +216,10 @@ fn what_is_looked_at_again_and_has_changed_is_another_ask() {
     model.settle();
     assert_ne!(model.shown, before);
     assert_eq!(shown(&model), Some("a"));
-    assert_eq!(withdrawn(&model), [("a", "the request has changed")]);
+    assert_eq!(
+        withdrawn(&model),
+        [("a", "something else is asked under its id")]
+    );
 }
 
 #[test]
