@@ -7,19 +7,25 @@
 //! ```
 //!
 //! What an answer means is for those who ask for it. A program is never waited for longer than its time: what is left of it
-//! then ends behind the caller's back. What it writes to stderr is thrown away.
+//! then ends behind the caller's back. What it writes to stderr is kept where the operator wants that, see [`Executable::keeping_stderr`],
+//! and otherwise thrown away.
 //!
 //! Invariants: nothing of a program outlives its run by more than [`GRACE`], but for what leaves its process group; dropping a
 //! run ends the program; what a program writes is bounded before it is kept; a failure is an outcome, and says why.
 
+mod stderr;
+
 use std::ffi::OsString;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+use self::stderr::{Heard, Kept};
+use crate::audit::ReviewLog;
 use crate::policy::Program;
 use crate::process::{Ending, end_group};
 use crate::wire::{
@@ -34,11 +40,12 @@ pub const GRACE: Duration = Duration::from_secs(1);
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
 
 /// A program of the configuration with the environment that it gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Executable {
     command: Vec<String>,
     env: Vec<(String, OsString)>,
     timeout: Duration,
+    stderr: Option<Kept>,
 }
 
 /// What came of running a program.
@@ -88,7 +95,15 @@ impl Executable {
                 })
                 .collect(),
             timeout: program.timeout,
+            stderr: None,
         }
+    }
+
+    /// The same, and what it writes to stderr goes to this log, under this name of the program.
+    #[must_use]
+    pub fn keeping_stderr(mut self, log: Arc<ReviewLog>, name: impl Into<String>) -> Self {
+        self.stderr = Some(Kept::new(log, name.into())).filter(Kept::is_wanted);
+        self
     }
 
     /// How long it may take.
@@ -98,18 +113,20 @@ impl Executable {
 
     /// Asks it for more evidence about a call of `tool`.
     pub async fn evidence(&self, tool: &str, input: &serde_json::Value) -> Outcome<Vec<Evidence>> {
-        self.ask(tool_call_json(tool, input), evidence_from_json)
+        self.ask(tool_call_json(tool, input), None, evidence_from_json)
             .await
     }
 
     /// Asks it for a text about an ask.
     pub async fn annotation(&self, facts: &AskFacts) -> Outcome<String> {
-        self.ask(facts.to_json(), annotation_from_json).await
+        let about = Some(facts.request_id.as_str());
+        self.ask(facts.to_json(), about, annotation_from_json).await
     }
 
     /// Asks it for a verdict on an ask.
     pub async fn verdict(&self, facts: &AskFacts) -> Outcome<LinkVerdict> {
-        self.ask(facts.to_json(), |answer| {
+        let about = Some(facts.request_id.as_str());
+        self.ask(facts.to_json(), about, |answer| {
             verdict_from_json(answer, &facts.request_id)
         })
         .await
@@ -118,13 +135,14 @@ impl Executable {
     async fn ask<T, E: std::fmt::Display>(
         &self,
         question: serde_json::Result<Vec<u8>>,
+        about: Option<&str>,
         read: impl Fn(&[u8]) -> Result<T, E>,
     ) -> Outcome<T> {
         let question = match question {
             Ok(question) => question,
             Err(error) => return Outcome::Failed(Failure::NotStarted(error.to_string())),
         };
-        match self.run(&question).await {
+        match self.run_about(&question, about).await {
             Outcome::Answered(bytes) => match read(&bytes) {
                 Ok(answer) => Outcome::Answered(answer),
                 Err(why) => Outcome::Failed(Failure::Unusable(why.to_string())),
@@ -135,7 +153,11 @@ impl Executable {
 
     /// Runs it with `input`, and gives what it wrote. Must be called within a runtime.
     pub async fn run(&self, input: &[u8]) -> Outcome<Vec<u8>> {
-        let started = match self.start() {
+        self.run_about(input, None).await
+    }
+
+    async fn run_about(&self, input: &[u8], about: Option<&str>) -> Outcome<Vec<u8>> {
+        let started = match self.start(about) {
             Ok(started) => started,
             Err(why) => return Outcome::Failed(Failure::NotStarted(why)),
         };
@@ -146,7 +168,7 @@ impl Executable {
         }
     }
 
-    fn start(&self) -> Result<Started, String> {
+    fn start(&self, about: Option<&str>) -> Result<Started, String> {
         let (program, arguments) = self.command.split_first().ok_or("it has no name")?;
         let mut child = Command::new(program)
             .args(arguments)
@@ -154,18 +176,32 @@ impl Executable {
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(if self.stderr.is_some() {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            })
             .process_group(0)
             .spawn()
             .map_err(|error| error.to_string())?;
         let pipes = child.stdin.take().zip(child.stdout.take());
+        let heard = child
+            .stderr
+            .take()
+            .zip(self.stderr.clone())
+            .map(|(from, to)| Heard::new(from, to, about.map(str::to_owned)));
         let leader = child.id().ok_or("it has no process id")?;
         let run = Run {
             child: Some(child),
             group: Group(leader),
         };
         let (stdin, stdout) = pipes.ok_or("it has no pipes")?;
-        Ok(Started { run, stdin, stdout })
+        Ok(Started {
+            run,
+            stdin,
+            stdout,
+            heard,
+        })
     }
 }
 
@@ -174,6 +210,7 @@ struct Started {
     run: Run,
     stdin: ChildStdin,
     stdout: ChildStdout,
+    heard: Option<Heard>,
 }
 
 impl Started {
@@ -182,6 +219,7 @@ impl Started {
             mut run,
             mut stdin,
             mut stdout,
+            mut heard,
         } = self;
         let mut asking = pin!(async move {
             // Whoever answers without reading everything has heard enough.
@@ -193,6 +231,7 @@ impl Started {
             tokio::select! {
                 () = &mut asking, if !asked => asked = true,
                 read = stdout.read_buf(&mut answer), if open => open = matches!(read, Ok(1..)),
+                () = listen(&mut heard), if heard.as_ref().is_some_and(Heard::is_open) => {}
                 status = run.ended() => break status?,
             }
             check_length(&answer)?;
@@ -202,11 +241,20 @@ impl Started {
             open = matches!(stdout.read_buf(&mut answer).await, Ok(1..));
             check_length(&answer)?;
         }
+        if let Some(heard) = &mut heard {
+            heard.catch_up().await;
+        }
         if status.success() {
             Ok(answer)
         } else {
             Err(Failure::Ended(status.to_string()))
         }
+    }
+}
+
+async fn listen(heard: &mut Option<Heard>) {
+    if let Some(heard) = heard {
+        heard.listen().await;
     }
 }
 

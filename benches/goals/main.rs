@@ -11,6 +11,7 @@
     reason = "a bench reads files and clocks itself, prints, and stops at the first surprise"
 )]
 
+mod chain;
 mod figures;
 mod floor;
 mod judge;
@@ -36,6 +37,7 @@ type Row = (&'static str, fn(&Place));
 const ROWS: &[Row] = &[
     ("round-trip", round_trip),
     ("key-press", key_press),
+    ("chain", chain::chain),
     ("in-flight", in_flight),
     ("question", question),
     ("start", start),

@@ -37,6 +37,8 @@ pub(crate) enum Serving {
     ThousandRules,
     /// A rule allows `ls`, and a person is asked about the rest.
     Person,
+    /// No rule decides, and a chain of three programs does.
+    Chain,
 }
 
 impl Product {
@@ -70,15 +72,16 @@ impl Product {
                 "select",
                 json!({ "*": "ask", "ls": "allow", "ls *": "allow" }),
             ),
+            Serving::Chain => ("headless", json!({ "*": "ask" })),
         };
         // A bench asks more often than any agent would.
         let limits = json!({ "perRequesterPending": 100_000, "perSessionPending": 100_000, "perRequesterPerMinute": 10_000_000 });
         let config = self.dir.path().join("config.json");
-        fs::write(
-            &config,
-            json!({ "permission": { "*": "ask", "bash": bash }, "limits": limits }).to_string(),
-        )
-        .unwrap();
+        let mut content = json!({ "permission": { "*": "ask", "bash": bash }, "limits": limits });
+        if let Serving::Chain = serving {
+            (content["authorizerChain"], content["authorizers"]) = crate::chain::config();
+        }
+        fs::write(&config, content.to_string()).unwrap();
         let mut run = self.command("serve");
         run.args(["--session", SESSION, "--mode", mode])
             .arg("--config")
@@ -208,7 +211,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Bytes of a request of about the floor's size, with all that a policy needs.
-fn request(id: &str, value: &str) -> Vec<u8> {
+pub(crate) fn request(id: &str, value: &str) -> Vec<u8> {
     let payload = serde_json::to_value(payload(value)).unwrap();
     let body = json!({ "id": id, "createdAt": 1_790_000_000_000_u64, "requesterSessionId": "w", "targetSessionId": SESSION,
         "requesterAgentName": "bench", "payload": payload, "source": "tool_call", "surface": "bash", "value": value,

@@ -100,6 +100,8 @@ events! {
         ConfigBroken = "config.broken",
         /// The project's configuration is not as it was trusted: the rules from before hold.
         ConfigUntrusted = "config.untrusted",
+        /// What a program has written to stderr, in the debug log.
+        ProgramStderr = "program.stderr",
         /// Something could not be used or done, and the session goes on.
         Warning = "permission_forwarding.warning",
         /// Something failed for an ask, and is tried again.

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
-use super::Entry;
+use super::{Entry, Stream};
 use crate::presentation::json::Escaping;
 use crate::presentation::secrets::{self, REDACTED, is_telling};
 use crate::presentation::text;
@@ -100,10 +100,16 @@ pub(super) fn is_header_key(key: &str) -> bool {
 }
 
 /// The line of `entry` up to where the chain's member goes: without it, its closing brace and its newline.
-pub(super) fn body(at_ms: i64, entry: &Entry, max_units: usize) -> serde_json::Result<Vec<u8>> {
+pub(super) fn body(
+    at_ms: i64,
+    stream: Stream,
+    entry: &Entry,
+    max_units: usize,
+) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(1024);
     let line = Line {
         timestamp: timestamp(at_ms),
+        stream,
         entry,
         max_units,
     };
@@ -136,6 +142,7 @@ pub(super) fn timestamp(at_ms: i64) -> String {
 
 struct Line<'a> {
     timestamp: String,
+    stream: Stream,
     entry: &'a Entry,
     max_units: usize,
 }
@@ -147,7 +154,7 @@ impl Serialize for Line<'_> {
         let header = [
             self.timestamp.as_str(),
             "askrelay",
-            "review",
+            self.stream.name(),
             self.entry.event(),
         ];
         for (key, value) in HEADER.iter().zip(header) {
@@ -335,7 +342,13 @@ mod tests {
         let Value::Object(details) = details else {
             panic!("details are an object")
         };
-        let mut out = body(AT, &Entry::test("x.y").with_facts(details), max_units).unwrap();
+        let mut out = body(
+            AT,
+            Stream::Review,
+            &Entry::test("x.y").with_facts(details),
+            max_units,
+        )
+        .unwrap();
         out.extend_from_slice(b"}\n");
         String::from_utf8(out).unwrap()
     }
@@ -440,7 +453,7 @@ mod tests {
             origin: None,
         };
         let entry = Entry::ending(crate::audit::Ending::AutoApproved, &decider);
-        let out = body(AT, &entry, 1000).unwrap();
+        let out = body(AT, Stream::Review, &entry, 1000).unwrap();
         assert!(!String::from_utf8(out).unwrap().contains("s3cr3t"));
     }
 

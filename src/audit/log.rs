@@ -6,9 +6,31 @@ use std::time::Duration;
 use super::writer::Writer;
 use super::{AuditError, Entry, Unwritten};
 
+/// Which log it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stream {
+    /// What was asked and who decided.
+    #[default]
+    Review,
+    /// What helps to find faults; nothing in it counts.
+    Debug,
+}
+
+impl Stream {
+    /// Its name in each line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Review => "review",
+            Self::Debug => "debug",
+        }
+    }
+}
+
 /// How a review log is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// Which log it is.
+    pub stream: Stream,
     /// Most UTF-16 units of one text.
     pub field_max_width: usize,
     /// From which size on the file is rotated away; `None` for never.
@@ -20,6 +42,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            stream: Stream::Review,
             field_max_width: 1000,
             max_bytes: Some(64 << 20),
             max_age: Some(Duration::from_hours(30 * 24)),

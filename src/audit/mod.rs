@@ -5,7 +5,7 @@
 //! edited, removed or moved shows. When the file is large or old it is renamed away, and the chain goes on in a new one.
 //!
 //! Reading it back has rooms of its own: all its files as they grow ([`Scan`]), the check of its chain ([`verify()`]), the story of one
-//! ask ([`Story`]), and its numbers ([`Stats`]). They take no lock and change nothing.
+//! ask ([`Story`]), its numbers ([`Stats`]), and what persons approved ([`Approvals`]). They take no lock and change nothing.
 //!
 //! It does not look for secrets that no name announces, see [`crate::presentation::secrets`]. It syncs to the disk only what it is
 //! told to.
@@ -15,6 +15,7 @@
 //! character; what was cut says so, with the length and digest of the whole; a record that did not get written is an error, never silence; nobody is waited for longer than a
 //! quarter of a second; no line that was written is changed or removed.
 
+mod approvals;
 mod chain;
 mod current;
 mod decider;
@@ -42,7 +43,8 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
-pub use self::log::{Options, ReviewLog};
+pub use self::log::{Options, ReviewLog, Stream};
+pub use approvals::{Approvals, Approved, Unknown};
 pub use decider::{Decider, DeciderKind, Hop};
 pub use entry::Entry;
 pub use event::{Ending, Event};

@@ -198,7 +198,12 @@ impl Writer {
     }
 
     fn body(&self, at_ms: i64, entry: &Entry) -> Result<Vec<u8>, AuditError> {
-        line::body(at_ms, entry, self.options.field_max_width)
+        let Options {
+            stream,
+            field_max_width,
+            ..
+        } = self.options;
+        line::body(at_ms, stream, entry, field_max_width)
             .map_err(|error| self.unwritable(error.into()))
     }
 

@@ -102,7 +102,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         .or_else(|| env.text(super::env::AGENT))
         .unwrap_or_else(|| "unknown".to_owned());
     let json = args.json;
-    let Some(prepared) = prepare(env, &config, args, &own.id, &agent, &log)? else {
+    let Some(prepared) = prepare(env, &place, &config, args, &own.id, &agent, &log)? else {
         return Ok(interrupted("nothing was asked"));
     };
     let payload = prepared.ask.payload.clone();
@@ -199,6 +199,7 @@ struct Prepared {
 /// The ask with everything that belongs to it; `None` where a signal came first.
 fn prepare(
     env: &Env,
+    place: &Place<'_>,
     config: &Config,
     args: Args,
     own_id: &str,
@@ -208,7 +209,7 @@ fn prepare(
     let cwd = env.cwd().cloned().unwrap_or_default();
     let mut payload = match &args.payload {
         Some(path) => read_payload(path)?,
-        None => match plain(env, config, &args, log)? {
+        None => match plain(env, place, config, &args, log)? {
             Some(plain) => plain.payload(),
             None => return Ok(None),
         },
@@ -294,6 +295,7 @@ fn prepare(
 /// The ask in plain words; `None` where a signal came first.
 fn plain(
     env: &Env,
+    place: &Place<'_>,
     config: &Config,
     args: &Args,
     log: &ReviewLog,
@@ -325,7 +327,7 @@ fn plain(
             input::take_value(&mut plain, &input)?;
         }
         plain.evidence = input::evidence(env, &plain, &input);
-        let added = input::added(env, config, log, &plain.tool, &input);
+        let added = input::added(env, place, config, log, &plain.tool, &input);
         match unless_interrupted(added)? {
             Some(added) => plain.evidence.extend(added),
             None => return Ok(None),

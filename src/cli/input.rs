@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Hinted;
 use super::env::Env;
 use super::output;
+use super::place::Place;
 use crate::ask::PlainAsk;
 use crate::audit::{Entry, Event, ReviewLog};
 use crate::clock;
@@ -105,6 +106,7 @@ impl Files for OnDisk {
 /// What the operator's program for this tool adds. One that fails adds nothing, which is said and logged.
 pub(super) async fn added(
     env: &Env,
+    place: &Place<'_>,
     config: &Config,
     log: &ReviewLog,
     tool: &str,
@@ -113,7 +115,10 @@ pub(super) async fn added(
     let Some(program) = config.evidence_formatters.get(tool) else {
         return Vec::new();
     };
-    let executable = Executable::new(program, |name| env.variable(name));
+    let executable = Executable::new(program, |name| env.variable(name)).keeping_stderr(
+        place.debug_log(config),
+        format!("evidence formatter {tool}"),
+    );
     match executable.evidence(tool, input).await {
         Outcome::Answered(evidence) => evidence,
         Outcome::Failed(failure) => {

@@ -187,7 +187,13 @@ impl Layout {
             });
             named.collect()
         });
-        let project = match &self.project {
+        let is_wanted = |directory: &&PathBuf| {
+            let record = self.store.as_ref().map(|store| store.path_of(directory));
+            // Who only asks has nothing to say about a project that nobody has trusted.
+            wanted == Wanted::Everything
+                || record.is_some_and(|path| look_at_operator_file(&path).is_there())
+        };
+        let project = match self.project.as_ref().filter(is_wanted) {
             Some(directory) => ProjectSeen::look(directory, self.store.as_ref()),
             None => ProjectSeen::Absent,
         };

@@ -88,7 +88,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
 }
 
 /// What was read, or why it was not and what to do about it.
-fn readable<T>(read: Result<T, AuditError>) -> anyhow::Result<T> {
+pub(super) fn readable<T>(read: Result<T, AuditError>) -> anyhow::Result<T> {
     read.map_err(|error| {
         let hint = match &error {
             AuditError::Refused {
@@ -110,8 +110,13 @@ fn readable<T>(read: Result<T, AuditError>) -> anyhow::Result<T> {
     })
 }
 
+/// The time that `--since` names, in epoch milliseconds.
+pub(super) fn since_ms(text: &str) -> anyhow::Result<i64> {
+    filters::since_ms(text)
+}
+
 /// Says that there is no log. Where one was named, that is a mistake; by default, nothing has been recorded yet.
-fn no_log(place: &Place<'_>, path: &std::path::Path) -> anyhow::Result<Exit> {
+pub(super) fn no_log(place: &Place<'_>, path: &std::path::Path) -> anyhow::Result<Exit> {
     let message = format!("there is no review log at {}", path.display());
     if place.names_log() {
         return Err(Hinted::usage(message, "check --log and ASKRELAY_LOG"));
@@ -136,7 +141,7 @@ fn warn_of(found: &Found<'_>) {
 }
 
 /// Lets go of whether there is more to see: nothing follows.
-fn stop(_went: ControlFlow<()>) {}
+pub(super) fn stop(_went: ControlFlow<()>) {}
 
 /// Prints entries.
 struct Printer {
@@ -352,6 +357,11 @@ fn how(entry: &Logged) -> Vec<String> {
         let label = decider.map_or_else(|| "unknown".to_owned(), |decider| decider.label());
         parts.push(format!("by {label}"));
     }
+    // A program of the operator, and what a link of the chain said.
+    parts.extend(entry.text("name").map(|name| {
+        let said = entry.text("outcome").filter(|_| entry.is_of_link());
+        said.map_or_else(|| name.to_owned(), |said| format!("{name}: {said}"))
+    }));
     parts.extend(
         ["command", "path", "skillName", "target"]
             .iter()
@@ -421,6 +431,19 @@ mod tests {
                 &json!({"timestamp": "t", "event": "forwarded_permission.serving_started", "sessionId": "main"})
             ),
             "t  forwarded_permission.serving_started  -> main"
+        );
+        assert_eq!(
+            line_of(&json!({
+                "timestamp": "t", "event": "authorizer_link", "requestId": "r1", "name": "judge", "outcome": "capped",
+                "latencyMs": 7, "reason": "looks fine",
+            })),
+            "t  authorizer_link  r1  judge: capped  (looks fine)"
+        );
+        assert_eq!(
+            line_of(
+                &json!({"timestamp": "t", "event": "annotator_failed", "name": "hints", "reason": "it broke"})
+            ),
+            "t  annotator_failed  hints  (it broke)"
         );
         assert_eq!(line_of(&json!({})), "-  ");
     }

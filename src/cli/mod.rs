@@ -23,6 +23,7 @@ mod output;
 mod pin;
 mod place;
 mod policy;
+mod programs;
 mod project;
 mod reload;
 mod revoke;
@@ -98,7 +99,7 @@ enum Command {
     Policy(policy::Args),
     /// Check and show the configuration, and have that of a project count
     Config(config::Args),
-    /// Print the JSON Schema of a document on disk
+    /// Print the JSON Schema of a document on disk, or of the configuration
     Schema(schema::Args),
     /// See it work: a serving session and three children in this terminal
     Demo(demo::Args),

@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use super::env::{self, Env};
 use super::layers::{FileSeen, InForce, Layout, Seen, Wanted};
 use super::{Hinted, PlaceArgs, output};
-use crate::audit::{Options, ReviewLog};
+use crate::audit::{Options, ReviewLog, Stream};
 use crate::clock;
-use crate::policy::{Config, Layered, MAX_CONFIG_BYTES, Policy};
+use crate::policy::{Config, Layered, MAX_CONFIG_BYTES, Policy, Source};
 use crate::serve::{SourceFile, Trouble};
 use crate::spool::{Missing, Spool, TrustStore, canonical_directory, read_operator_file};
 use crate::wire::SessionId;
@@ -240,6 +240,7 @@ impl<'a> Place<'a> {
 
     fn log_options(config: &Config) -> Options {
         Options {
+            stream: Stream::Review,
             field_max_width: config.review_log_field_max_width,
             max_bytes: config.review_log_rotation.max_bytes,
             max_age: config.review_log_rotation.max_age,
@@ -281,6 +282,30 @@ impl<'a> Place<'a> {
         })
     }
 
+    /// The debug log, where it is switched on: beside the review log, and no decision waits for it.
+    pub(super) fn debug_log(&self, config: &Config) -> Arc<ReviewLog> {
+        let off = || Arc::new(ReviewLog::disabled());
+        if !config.debug_log.is_on() {
+            return off();
+        }
+        let opened = self.log_file().and_then(|review| {
+            let path = review.with_file_name("debug.jsonl");
+            anyhow::ensure!(path != review, "{} is the review log", path.display());
+            let options = Options {
+                stream: Stream::Debug,
+                ..Self::log_options(config)
+            };
+            Ok(ReviewLog::open(&path, options)?)
+        });
+        match opened {
+            Ok(log) => Arc::new(log),
+            Err(error) => {
+                output::warn(&format!("the debug log is not written: {error:#}"));
+                off()
+            }
+        }
+    }
+
     /// The session that is meant where nothing else says.
     pub(super) fn default_session(config: &Config) -> String {
         config
@@ -310,6 +335,16 @@ impl Loaded {
     /// Compiles the recorded policy. An agent whose file cannot be read is allowed nothing by a rule.
     pub(super) fn policy(&self, home: Option<&str>) -> Policy {
         self.force.policy(&self.layered, home)
+    }
+
+    /// The same, if the user's configuration were this one.
+    pub(super) fn policy_under(&self, config: Config, label: &str, home: Option<&str>) -> Policy {
+        let mut sources = self.force.sources.clone();
+        sources.global = Some(Source {
+            label: label.to_owned(),
+            config,
+        });
+        sources.policy(&sources.layered().config, home)
     }
 }
 

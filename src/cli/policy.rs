@@ -1,5 +1,6 @@
 //! `askrelay policy`: what the rules would say, and which rules the log suggests. It asks nobody and changes nothing.
 
+mod suggest;
 mod test;
 
 use super::PlaceArgs;
@@ -16,10 +17,13 @@ pub(super) struct Args {
 enum Sub {
     /// Judge a command, a path, any value or a recorded request, and tell every step
     Test(test::Args),
+    /// Propose rules for what a person has approved again and again, as a diff that nobody applies
+    Suggest(suggest::Args),
 }
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
         Sub::Test(args) => test::run(env, place_args, args),
+        Sub::Suggest(args) => suggest::run(env, place_args, args),
     }
 }

@@ -13,15 +13,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::env::Env;
 use super::layers::{FileSeen, InForce, Layout, Seen, Wanted};
 use super::place::Loaded;
+use super::programs::Programs;
 use crate::clock;
-use crate::policy::{Config, Layered, Notice};
-use crate::program::Executable;
-use crate::serve::{
-    AnnotatorChain, Annotators, AuthorizerChain, Authorizers, Renewal, SourceFile, Trouble,
-};
+use crate::policy::{Layered, Notice};
+use crate::serve::{Renewal, SourceFile, Trouble};
 use crate::spool::{LookedAt, OnWake, Wake, Watch, WatchId, look_at_operator_file};
 
 /// How often the files are looked at behind a watch that works, and without one.
@@ -35,7 +32,7 @@ const REST_MOST: Duration = Duration::from_secs(1);
 
 /// What a session takes over of a configuration: at its start, and with every renewal.
 pub(super) fn renewal(
-    env: &Env,
+    programs: &Programs,
     force: &InForce,
     layered: &Layered,
     home: Option<&str>,
@@ -47,36 +44,17 @@ pub(super) fn renewal(
         trouble: force.trouble.clone(),
         files,
         notices: Vec::new(),
-        authorizers: authorizers(env, config),
-        annotators: annotators(env, config),
+        authorizers: programs.authorizers(config),
+        annotators: programs.annotators(config),
         forwarding_timeout: config.forwarding_timeout,
         request_max_age: config.request_max_age,
         limits: config.limits,
     }
 }
 
-fn authorizers(env: &Env, config: &Config) -> AuthorizerChain {
-    let mut authorizers = Authorizers::default();
-    for (name, program) in &config.authorizers {
-        let executable = Executable::new(program, |name| env.variable(name));
-        // Each name stands there once, so none is taken.
-        let _registered = authorizers.register(name, executable.timeout(), executable);
-    }
-    authorizers.chain(&config.authorizer_chain, &config.authorizer_trust)
-}
-
-fn annotators(env: &Env, config: &Config) -> AnnotatorChain {
-    let mut annotators = Annotators::default();
-    for (name, program) in &config.annotators {
-        let executable = Executable::new(program, |name| env.variable(name));
-        annotators.register(name, executable.timeout(), executable);
-    }
-    annotators.chain(&config.annotator_chain)
-}
-
 /// What looks after the files.
 pub(super) struct Reload {
-    env: Env,
+    programs: Programs,
     home: Option<String>,
     layout: Layout,
     /// Whether the user's configuration was a link at the start: one that becomes one leads to what nobody has named.
@@ -95,7 +73,7 @@ pub(super) struct Reload {
 impl Reload {
     /// Starts to look after what `loaded` was read from. What changes goes to `renewals`, until nobody takes it any more.
     pub(super) fn start(
-        env: &Env,
+        programs: Programs,
         home: Option<String>,
         loaded: Loaded,
         watch: Option<Arc<Watch>>,
@@ -108,7 +86,7 @@ impl Reload {
             .collect();
         let look = loaded.layout.look_at_global();
         let reload = Self {
-            env: env.clone(),
+            programs,
             home,
             was_link: look.is_some_and(|look| look.is_link()),
             layout: loaded.layout,
@@ -234,7 +212,13 @@ impl Reload {
         if !is_new && notices.is_empty() {
             return;
         }
-        let mut renewal = renewal(&self.env, &force, &layered, self.home.as_deref(), files);
+        let mut renewal = renewal(
+            &self.programs,
+            &force,
+            &layered,
+            self.home.as_deref(),
+            files,
+        );
         renewal.notices = notices;
         self.force = force;
         self.layered = layered;

@@ -13,6 +13,7 @@ use super::events::Listener;
 use super::exit::Exit;
 use super::pin::Pins;
 use super::place::{Loaded, Place};
+use super::programs::Programs;
 use super::reload::{self, Reload};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester, Trust};
@@ -120,7 +121,14 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
     let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
     let home = place.home();
     let files = loaded.files.clone();
-    let first = reload::renewal(env, &loaded.force, &loaded.layered, home.as_deref(), files);
+    let programs = Programs::new(env.clone(), place.debug_log(&loaded.config));
+    let first = reload::renewal(
+        &programs,
+        &loaded.force,
+        &loaded.layered,
+        home.as_deref(),
+        files,
+    );
     let (settings, renew) = settings(&loaded, home.clone(), first, session, agent, mode, parent);
     let listener = match args.events {
         Some(target) => Some(Listener::start(
@@ -140,7 +148,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         let files_watch = watch.clone();
         let server = Server::start(&spool, settings, watch, log, prompter, person)?;
         greet(mode, &server, &greeting);
-        Reload::start(env, home, loaded, files_watch, renew)
+        Reload::start(programs, home, loaded, files_watch, renew)
             .context("cannot look after the configuration")?;
         server
             .run(async move {

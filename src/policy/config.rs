@@ -145,7 +145,6 @@ impl Config {
     pub fn not_in_force(&self) -> Vec<&'static str> {
         let default = Self::default();
         let set = [
-            ("debugLog", self.debug_log != default.debug_log),
             ("shellTools", self.shell_tools != default.shell_tools),
             (
                 "persistGrants",

@@ -151,10 +151,12 @@ pub(crate) struct At<P> {
     pub(crate) problem: P,
 }
 
-/// A value and where it begins.
+/// A value, where it begins and where it ends.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) offset: usize,
+    /// The byte behind it.
+    pub(crate) end: usize,
     pub(crate) value: Value,
 }
 
@@ -314,7 +316,11 @@ impl Parser<'_> {
             Some('-' | '0'..='9') => Value::Number(self.number()?),
             _ => self.word()?,
         };
-        Ok(Node { offset, value })
+        Ok(Node {
+            offset,
+            end: self.at,
+            value,
+        })
     }
 
     fn word(&mut self) -> Result<Value, At<JsonProblem>> {

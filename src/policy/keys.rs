@@ -98,6 +98,10 @@ pub const KEYS: [Key; CONFIG_KEYS.len()] = {
     ]
 };
 
+/// The JSON Schema (draft 2020-12) of a configuration, ending in a newline. What no schema can say (a key that stands twice, which
+/// directions a family has, whether an example fits its rule) is checked when the file is read.
+pub const CONFIG_SCHEMA: &str = include_str!("schema/config.json");
+
 impl Config {
     /// The value of a key as it would stand in a file; null where there is no such value.
     pub fn value_of(&self, key: &str) -> Value {
@@ -299,6 +303,24 @@ fn permission(map: &PermissionMap) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_schema_has_every_key_with_its_default_and_no_other() {
+        let schema: Value = serde_json::from_str(CONFIG_SCHEMA).unwrap();
+        assert!(CONFIG_SCHEMA.ends_with("}\n"));
+        assert_eq!(schema["additionalProperties"], false);
+        let keys = schema["properties"].as_object().unwrap();
+        assert_eq!(keys.keys().collect::<Vec<_>>(), CONFIG_KEYS.each_ref());
+        let defaults = Config::default();
+        for (key, described) in keys {
+            assert!(described["description"].is_string(), "{key}");
+            let default = described.get("default").unwrap_or(&Value::Null);
+            assert_eq!(*default, defaults.value_of(key), "{key}");
+            for (member, inner) in described["properties"].as_object().into_iter().flatten() {
+                assert_eq!(inner["default"], default[member], "{key}.{member}");
+            }
+        }
+    }
 
     #[test]
     fn every_key_has_its_row() {

@@ -16,7 +16,6 @@ use super::config::{Config, Notice};
 use super::front_matter::FrontMatter;
 use super::json::Position;
 use super::keys::{Counts, KEYS, ProjectMay};
-use super::permission::PermissionMap;
 use super::rules::{AgentLayer, AgentOwner, LayerRules, Layers, Policy};
 
 /// One configuration file that was read.
@@ -147,19 +146,14 @@ impl Sources {
 
     /// Merges and compiles the rules of all layers.
     pub fn policy(&self, config: &Config, home: Option<&str>) -> Policy {
-        let rules = |source: &Option<Source>| -> Option<PermissionMap> {
-            source
-                .as_ref()
-                .map(|source| source.config.permission.clone())
-        };
-        let (global, project) = (rules(&self.global), rules(&self.project));
+        fn rules(source: Option<&Source>) -> LayerRules<'_> {
+            source.map_or(LayerRules::Absent, |source| {
+                LayerRules::Rules(&source.config.permission)
+            })
+        }
         let policy = Policy::from_layers(&Layers {
-            global: global
-                .as_ref()
-                .map_or(LayerRules::Absent, LayerRules::Rules),
-            project: project
-                .as_ref()
-                .map_or(LayerRules::Absent, LayerRules::Rules),
+            global: rules(self.global.as_ref()),
+            project: rules(self.project.as_ref()),
             agents: self.agents.iter().flat_map(AgentSource::layers).collect(),
             yolo: config.yolo_mode,
             infrastructure: &config.pi_infrastructure_read_paths,

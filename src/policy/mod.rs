@@ -23,6 +23,7 @@ mod examples;
 mod front_matter;
 mod index;
 mod infrastructure;
+mod insert;
 mod json;
 mod judge;
 mod keys;
@@ -45,9 +46,10 @@ pub use config::{
 pub use dialog_keys::DialogKeys;
 pub use envelope::{Bounds, Cap, Enveloped, RulesInForce};
 pub use front_matter::{FrontMatter, FrontMatterError, FrontMatterProblem};
+pub use insert::{NewRule, NewRules};
 pub use json::{JsonProblem, Position};
 pub use judge::{Judgement, Matched, MatchedRule, Question, TextFidelity};
-pub use keys::{Counts, KEYS, Key, ProjectMay};
+pub use keys::{CONFIG_SCHEMA, Counts, KEYS, Key, ProjectMay};
 pub use layers::{AgentSource, Layered, Source, Sources, Stated, Withheld};
 pub use pattern::Pattern;
 pub use permission::{

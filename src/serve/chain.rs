@@ -269,6 +269,7 @@ impl Authorizing {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::wire::ForwardedPermissionRequest;
 
     /// One that is never asked: what it says, a test says.
     pub(in crate::serve) struct Silent;
@@ -282,7 +283,65 @@ pub(super) mod tests {
         }
     }
 
+    /// One that breaks.
+    struct Breaks;
+
+    impl Authorizer for Breaks {
+        fn authorize<'a>(
+            &'a self,
+            _facts: &'a AskFacts,
+        ) -> Pin<Box<dyn Future<Output = Outcome<LinkVerdict>> + Send + 'a>> {
+            Box::pin(async { panic!("by a fault of its own") })
+        }
+    }
+
     const LONG: Duration = Duration::from_mins(1);
+
+    /// What has to be done to ask this authorizer about an ask of this id.
+    fn ask(name: &str, authorizer: impl Authorizer + 'static, within: Duration) -> Authorize {
+        let mut authorizers = Authorizers::default();
+        let _registered = authorizers.register(name, within, authorizer).unwrap();
+        let chain = authorizers.chain(&names(&[name]), &BTreeMap::new());
+        let bytes = format!(
+            r#"{{"id":"{name}","createdAt":1,"requesterSessionId":"C","targetSessionId":"P","requesterAgentName":"scout"}}"#
+        );
+        let request = ForwardedPermissionRequest::from_json(bytes.as_bytes()).unwrap();
+        Authorize {
+            digest: Digest::of(bytes.as_bytes()),
+            link: Arc::clone(&chain.links()[0]),
+            facts: Arc::new(AskFacts::of(&request)),
+        }
+    }
+
+    #[test]
+    fn one_that_breaks_or_takes_too_long_has_failed_and_one_that_is_stopped_says_nothing() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut authorizing = Authorizing::default();
+            let soon = Duration::from_millis(1);
+            authorizing.start(ask("stopped", Silent, soon));
+            authorizing.start(ask("breaks", Breaks, LONG));
+            authorizing.start(ask("slow", Silent, soon));
+            authorizing.cancel(&RequestId::parse("stopped").unwrap());
+            let mut failures = BTreeMap::new();
+            while let Some(event) = authorizing.next().await {
+                let Event::Authorized(done) = event else {
+                    panic!("{event:?}")
+                };
+                assert_eq!(done.link, done.id.as_str());
+                failures.insert(done.link, done.outcome);
+            }
+            let failed = |why| Outcome::<LinkVerdict>::Failed(why);
+            let expected = [
+                ("breaks".to_owned(), failed(Failure::Broken)),
+                ("slow".to_owned(), failed(Failure::TooSlow(soon))),
+            ];
+            assert_eq!(failures, BTreeMap::from(expected));
+        });
+    }
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()

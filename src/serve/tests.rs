@@ -1091,6 +1091,22 @@ impl Model {
         false
     }
 
+    /// A person or a link is credited with a denial only where it denied.
+    fn check_denial(&self, answer: &Answer, pair: &(RequestId, Digest)) {
+        if let DecisionSource::Authorizer {
+            verdict: AuthorizerVerdict::Deny,
+            ..
+        } = answer.decision.decided_by
+        {
+            assert!(self.refused.contains(pair), "no link refused: {answer:?}");
+        }
+        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
+            && !answer.decision.is_approved()
+        {
+            assert!(self.denied.contains(pair), "nobody denied this: {answer:?}");
+        }
+    }
+
     fn perform_answer(&mut self, answer: &Answer, fails: bool) {
         let pair = (answer.id.clone(), answer.digest);
         if self.is_without_its_grants(answer) {
@@ -1112,21 +1128,7 @@ impl Model {
                 "this state is not for the wire"
             );
         }
-        if let DecisionSource::Authorizer {
-            verdict: AuthorizerVerdict::Deny,
-            ..
-        } = answer.decision.decided_by
-        {
-            assert!(self.refused.contains(&pair), "no link refused: {answer:?}");
-        }
-        if matches!(answer.decision.decided_by, DecisionSource::User { .. })
-            && !answer.decision.is_approved()
-        {
-            assert!(
-                self.denied.contains(&pair),
-                "nobody denied this: {answer:?}"
-            );
-        }
+        self.check_denial(answer, &pair);
         assert!(
             !self.delivered.contains(&pair),
             "answered twice: {answer:?}"

@@ -489,3 +489,55 @@ fn the_link_of_the_documentation_works() {
         assert_ne!(entry["outcome"], "failed", "{entry}");
     }
 }
+
+#[test]
+fn a_chain_that_is_configured_while_the_session_runs_is_for_the_asks_from_then_on() {
+    let spool = TestSpool::new();
+    let old = r#"echo $$ >pid; while ! [ -e go ]; do sleep 0.05; done; echo '{"verdict":"allow"}'"#;
+    let chain = Chain::default().link(&spool, "old", old);
+    let path = chain.file(&spool, "P");
+    let _server = spool.serve("P").select().config(&path).start();
+    let first = spool.ask("P").value("make first").id("r1").start();
+    spool.await_pid("pid");
+    // The operator replaces the judge while it is thinking.
+    let chain = Chain::default()
+        .link(&spool, "new", &says(r#"{"verdict":"deny"}"#))
+        .named("gone");
+    let bytes = fs::read(chain.file(&spool, "next")).unwrap();
+    spool.put(&path, bytes);
+    until("the new configuration", || {
+        !spool.events("config.reloaded").is_empty()
+    });
+    let second = spool.ask("P").value("make second").id("r2").run();
+    second.denied();
+    assert_eq!(second.json["decidedBy"]["decision"]["name"], "new");
+    let skipped = spool.events("authorizer_chain_unregistered_link");
+    assert_eq!(skipped.len(), 1);
+    fs::write(spool.work().join("go"), "").unwrap();
+    let first = first.end();
+    first.approved();
+    assert_eq!(first.json["decidedBy"]["decision"]["name"], "old");
+}
+
+#[test]
+fn while_the_configuration_is_broken_no_link_allows_anything() {
+    let spool = TestSpool::new();
+    let body = r#"case $(cat) in *deny*) v=deny;; *) v=allow;; esac; echo "{\"verdict\":\"$v\"}""#;
+    let chain = Chain::default().link(&spool, "judge", body);
+    let path = chain.file(&spool, "P");
+    let mut server = spool.serve("P").select().config(&path).start();
+    spool.ask("P").value("make").run().approved();
+    spool.put(&path, "{");
+    until("a broken configuration", || {
+        !spool.events("config.broken").is_empty()
+    });
+    let child = spool.ask("P").value("make install").id("r2").start();
+    server.answer("make install", "No");
+    child.end().denied();
+    assert_eq!(spool.links("r2"), pairs(&[("judge", "capped")]));
+    let entry = &spool.events_of("authorizer_link", "r2")[0];
+    assert_eq!(entry["cap"], "the configuration is broken");
+    let denied = spool.ask("P").value("deny this").run();
+    denied.denied();
+    assert_eq!(denied.json["decidedBy"]["decision"]["kind"], "authorizer");
+}

@@ -1,5 +1,7 @@
 //! `askrelay policy`, as a process: what the rules would say on paper, and which rules the log suggests.
+#![expect(clippy::disallowed_methods, reason = "a test looks at files itself")]
 
+use std::fmt::Write as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -193,6 +195,254 @@ fn nothing_of_a_request_reaches_the_terminal_unescaped() {
     ));
     assert!(!stdout.contains(['\u{1b}', '\u{202e}']), "{stdout}");
     assert!(stdout.contains("202E"), "{stdout}");
+}
+
+/// One end of an ask as the log has it.
+fn ended(n: usize, event: &str, decider: &Value, surface: &str, value: &str) -> Value {
+    let member = match surface {
+        "bash" => "command",
+        "path_read" => "path",
+        _ => "target",
+    };
+    let mut entry = json!({
+        "timestamp": format!("2026-11-30T13:{:02}:{:02}.000Z", n / 60 % 60, n % 60), "extension": "askrelay", "stream": "review",
+        "event": format!("permission_request.{event}"), "decidedBy": decider, "requestId": format!("r{n}"), "agentName": "scout",
+        "surface": surface,
+    });
+    entry[member] = json!(value);
+    entry
+}
+
+/// A log in which the value was approved so many times by a person.
+fn log_of(entries: &[(&str, &str, usize)]) -> String {
+    let person = json!({"kind": "user", "via": "dialog"});
+    let mut text = String::new();
+    let mut n = 0;
+    for (surface, value, times) in entries {
+        for _ in 0..*times {
+            writeln!(text, "{}", ended(n, "approved", &person, surface, value)).unwrap();
+            n += 1;
+        }
+    }
+    text
+}
+
+fn suggested(spool: &TestSpool, config: &str, log: &str, args: &[&str]) -> (i32, String, String) {
+    let path = spool.work().join("log.jsonl");
+    spool.put(&path, log);
+    let args: Vec<&str> = ["suggest"].iter().chain(args).copied().collect();
+    run(policy(spool, config, &args).arg("--log").arg(path))
+}
+
+/// What `patch` makes of the configuration.
+fn patched(spool: &TestSpool, config: &str, diff: &str) -> String {
+    let (file, patch) = (
+        spool.work().join("config.json"),
+        spool.work().join("rules.diff"),
+    );
+    spool.put(&file, config);
+    spool.put(&patch, diff);
+    let mut command = Command::new("patch");
+    command.arg("--silent").arg(&file).arg("-i").arg(&patch);
+    let (code, stdout, stderr) = run(&mut command);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    String::from_utf8(std::fs::read(&file).unwrap()).unwrap()
+}
+
+const WRITTEN: &str = r#"{
+  // Mine.
+  "permission": {
+    "bash": {
+      "*": "ask", // careful
+      "ls *": "allow",
+      "rm *": "deny" // never
+    },
+    "path_read": "ask",
+    "mcp": {"exa:*": "ask"}
+  }
+}
+"#;
+
+#[test]
+fn what_a_person_approved_often_enough_is_suggested_applied_read_and_allowed() {
+    let spool = TestSpool::new();
+    let log = log_of(&[
+        ("bash", "make deploy", 3),
+        ("bash", "git fetch origin", 4),
+        ("bash", "git fetch \"up stream\"", 3),
+        ("bash", "make once", 2),
+        ("path_read", "/srv/a b", 3),
+        ("web_fetch", "docs.rs", 5),
+    ]);
+    let (code, diff, said) = suggested(&spool, WRITTEN, &log, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("5 rules are suggested") && said.contains("1 approved less often"),
+        "{said}"
+    );
+    // Nothing was changed.
+    assert_eq!(
+        std::fs::read(spool.work().join("config.json")).unwrap(),
+        WRITTEN.as_bytes()
+    );
+    let after = patched(&spool, WRITTEN, &diff);
+    for kept in [
+        "// Mine.",
+        "\"*\": \"ask\", // careful",
+        "\"rm *\": \"deny\", // never",
+        "\"mcp\": {\"exa:*\": \"ask\"}",
+    ] {
+        assert!(after.contains(kept), "{after}");
+    }
+    assert!(after.contains("// approved 3 times by a person, last on 2026-11-30, for scout\n      \"make deploy\": \"allow\""), "{after}");
+    assert!(
+        after.contains("// wider, for these and more like them: \"git fetch *\": \"allow\""),
+        "{after}"
+    );
+    let allows = |args: &[&str]| {
+        let args: Vec<&str> = ["test"].iter().chain(args).copied().collect();
+        run(&mut policy(&spool, &after, &args)).0 == 0
+    };
+    assert!(
+        allows(&["make deploy"])
+            && allows(&["git fetch origin"])
+            && allows(&["git fetch \"up stream\""])
+    );
+    assert!(
+        allows(&["--surface", "path_read", "--value", "/srv/a b"])
+            && allows(&["--surface", "web_fetch", "--value", "docs.rs"])
+    );
+    assert!(
+        !allows(&["make"])
+            && !allows(&["make deploy x"])
+            && !allows(&["git fetch"])
+            && !allows(&["make once"])
+    );
+    assert!(!allows(&["--surface", "path_read", "--value", "/srv/a"]) && !allows(&["rm x"]));
+    // What a rule decides already is not suggested again.
+    let (_, diff, said) = suggested(&spool, &after, &log, &[]);
+    assert_eq!(diff, "");
+    assert!(
+        said.contains("nothing is suggested") && said.contains("5 allowed already"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nothing_is_suggested_that_a_person_did_not_decide_whole() {
+    let spool = TestSpool::new();
+    let person = json!({"kind": "user", "via": "dialog"});
+    let program =
+        json!({"kind": "authorizer", "name": "judge", "verdict": "allow", "reason": null});
+    let mut log = log_of(&[
+        ("bash", "make a; make b", 3),
+        ("bash", "eval x", 3),
+        ("bash", "make > out", 3),
+        ("bash", "ls *.rs", 3),
+        ("bash", "rm x", 3),
+        ("bash", "curl -H 'X: [redacted]'", 3),
+        ("path_read", "src/a", 3),
+        ("path_read", "~/a", 3),
+        ("bash", "make denied", 3),
+        ("bash", "ls x", 3),
+    ]);
+    for n in 100..110 {
+        writeln!(
+            log,
+            "{}",
+            ended(n, "approved", &program, "bash", "make judged")
+        )
+        .unwrap();
+    }
+    writeln!(
+        log,
+        "{}",
+        ended(200, "denied", &person, "bash", "make denied")
+    )
+    .unwrap();
+    let (code, stdout, stderr) = suggested(&spool, WRITTEN, &log, &["--json"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let said: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(said["rules"], json!([]));
+    assert_eq!(said["diff"], "");
+    assert_eq!(
+        said["skipped"],
+        json!({
+            "allowed already": 1,
+            "commands that no rule may allow for what they hide or write": 2,
+            "denied at another time": 1,
+            "denied by a rule": 1,
+            "lines of several commands, which are judged one by one": 1,
+            "paths that mean another file in another directory": 1,
+            "with a * or ? or ~, for which a rule would cover more or something else": 2,
+            "approvals of values with a secret that the log masks": 3,
+        })
+    );
+}
+
+#[test]
+fn where_there_is_no_configuration_one_is_suggested() {
+    let spool = TestSpool::new();
+    let log = log_of(&[("bash", "make", 1)]);
+    let path = spool.work().join("log.jsonl");
+    spool.put(&path, &log);
+    let mut command = spool.relay();
+    command
+        .args(["policy", "suggest", "--min", "1", "--log"])
+        .arg(path);
+    command.env("XDG_CONFIG_HOME", spool.work().join("none"));
+    let (code, diff, said) = run(&mut command);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        diff.starts_with("--- /dev/null\n") && diff.contains("+      \"make\": \"allow\""),
+        "{diff}"
+    );
+}
+
+#[test]
+fn a_log_that_acts_on_a_file_or_a_terminal_is_held() {
+    let spool = TestSpool::new();
+    let mut hostile = ended(
+        0,
+        "approved",
+        &json!({"kind": "user", "via": "dialog"}),
+        "bash",
+        "make\u{1b}[2J\n\"x",
+    );
+    hostile["agentName"] = json!("scout\n\"*\": \"allow\"\u{202e}");
+    let (code, diff, said) = suggested(&spool, WRITTEN, &format!("{hostile}\n"), &["--min", "1"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        !diff.contains(['\u{1b}', '\u{202e}']) && !said.contains(['\u{1b}', '\u{202e}']),
+        "{diff}{said}"
+    );
+    if !diff.is_empty() {
+        let after = patched(&spool, WRITTEN, &diff);
+        assert!(
+            run(&mut policy(&spool, &after, &["test", "make other"])).0 != 0,
+            "{after}"
+        );
+    }
+}
+
+/// What a real server wrote is read, with what a person decided in it.
+#[test]
+fn the_log_of_a_server_is_read() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    for _ in 0..2 {
+        let child = spool.ask("P").value("make deploy").start();
+        server.answer("make deploy", "Yes");
+        child.end().approved();
+    }
+    server.stop();
+    let (code, stdout, stderr) = run(spool
+        .relay()
+        .args(["policy", "suggest", "--min", "2", "--json"]));
+    assert_eq!(code, 0, "{stderr}");
+    let said: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(said["rules"][0]["pattern"], "make deploy");
+    assert_eq!(said["rules"][0]["agents"], json!(["scout"]));
 }
 
 /// The transcript in the documentation is what really comes.

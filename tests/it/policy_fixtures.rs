@@ -11,14 +11,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use askrelay::policy::{
-    AgentLayer, AgentOwner, CONFIG_KEYS, Config, DialogKeys, LayerRules, Layers, MatchedRule,
-    PermissionMap, Policy, Program, Question, SessionRules, SurfaceRules, Switch, TextFidelity,
+    AgentLayer, AgentOwner, CONFIG_KEYS, CONFIG_SCHEMA, Config, DialogKeys, LayerRules, Layers,
+    MatchedRule, PermissionMap, Policy, Program, Question, SessionRules, SurfaceRules, Switch,
+    TextFidelity,
 };
 use askrelay::wire::{
     ApprovalGrant, AskingUnit, ForwardedAccessIntent, Generation, GrantWidth, PayloadKind,
     Principal, PromptPayload, Requester,
 };
 use serde_json::Value;
+
+use crate::support::schema::faults;
 
 fn room(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -483,4 +486,47 @@ fn every_key_is_documented() {
         .filter(|key| !manual.contains(&format!("`{key}`")))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// An editor that knows the schema says what the program would, as far as a schema can.
+#[test]
+fn the_schema_takes_what_is_read_and_refuses_what_is_not() {
+    let schema: serde_json::Value = serde_json::from_str(CONFIG_SCHEMA).unwrap();
+    let beyond_a_schema = [
+        "stands twice",
+        "cannot be a session",
+        "a direction is one of",
+        "stands under",
+        "nested deeper",
+        "not UTF-8",
+    ];
+    let (mut tried, mut failures) = (0, Vec::new());
+    for room in ["config/valid", "config/invalid"] {
+        for path in files(room) {
+            let bytes = fs::read(&path).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            let lines = text.lines().filter(|line| !line.starts_with("//"));
+            // Comments between its parts, and what is no JSON at all, are no matter of a schema.
+            let Ok(value) = serde_json::from_str(&lines.collect::<Vec<_>>().join("\n")) else {
+                continue;
+            };
+            let name = path.file_name().unwrap().display();
+            let faults = faults(&schema, &value);
+            match Config::read(&bytes, "config.json") {
+                Ok(_) if faults.is_empty() => {}
+                Ok(_) => failures.push(format!("{name}: the schema refuses it: {faults:?}")),
+                Err(error) => {
+                    let error = error.to_string();
+                    if beyond_a_schema.iter().any(|text| error.contains(text)) {
+                        continue;
+                    }
+                    if faults.is_empty() {
+                        failures.push(format!("{name}: the schema takes it; {error}"));
+                    }
+                }
+            }
+            tried += 1;
+        }
+    }
+    report(tried, 70, &failures);
 }

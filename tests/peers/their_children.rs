@@ -181,3 +181,26 @@ fn several_children_are_answered_each() {
     }
     until("every request is gone", || spool.waiting("P").is_empty());
 }
+
+/// A link of our chain decides an ask of the peer's child, by the surface that it displays.
+#[test]
+fn a_link_of_the_chain_answers() {
+    let script = r#"case $(cat) in *rm*) v='"deny","reason":"not here"';; *) v='"allow"';; esac
+        printf '%s\n' "{\"verdict\":$v}""#;
+    let chain = json!({
+        "authorizerChain": ["judge"],
+        "authorizers": {"judge": {"command": ["/bin/sh", "-c", script]}},
+    });
+    let spool = TempSpool::new();
+    let _server = spool.serve("P", "headless", &chain, &[]);
+    for (command, allowed) in [("ls -l", true), ("rm -rf /", false)] {
+        let mut child = spool.their_child("P", "C", &["--command", command]);
+        let decision = child.json();
+        assert_eq!(decision["allowed"], allowed, "{decision}");
+        if !allowed {
+            assert_eq!(decision["state"], "denied_with_reason");
+            assert_eq!(decision["denialReason"], "not here");
+        }
+        assert!(child.wait().success());
+    }
+}

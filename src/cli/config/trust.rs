@@ -313,10 +313,7 @@ fn settings(config: &Config) -> anyhow::Result<Vec<String>> {
         let name = key.name;
         lines.push(
             match withheld.iter().find(|withheld| withheld.key == name) {
-                Some(withheld) => format!(
-                    "it says, and that does not count, for {}: {name} = {value}",
-                    withheld.why()
-                ),
+                Some(withheld) => format!("does not count: {name} = {value} ({})", withheld.why()),
                 None if key.project == ProjectMay::Lower => format!("it lowers: {name} = {value}"),
                 None => format!("it sets: {name} = {value}"),
             },

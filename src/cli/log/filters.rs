@@ -126,6 +126,11 @@ enum Edge {
     End,
 }
 
+/// The time that `--since` names.
+pub(super) fn since_ms(text: &str) -> anyhow::Result<i64> {
+    time("--since", text, clock::wall_ms(), Edge::Start)
+}
+
 /// A time in epoch milliseconds. What names no zone is UTC, as the log is.
 fn time(flag: &str, text: &str, now: i64, edge: Edge) -> anyhow::Result<i64> {
     let utc = |at: DateTime| TimeZone::UTC.to_timestamp(at).ok();

@@ -347,7 +347,8 @@ impl State {
                 self.end_opening(id, &why, effects);
             }
             Stage::WithChain => ask.stage = Stage::Rereading,
-            Stage::Relayed(_) | Stage::Deciding(_) => return,
+            // Whoever has it now has stopped the chain before.
+            Stage::Relayed(_) | Stage::Deciding(_) => {}
         }
         self.look_at(Candidate::of(id), effects);
         self.free_place(effects);

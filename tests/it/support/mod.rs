@@ -1,6 +1,7 @@
 //! What several tests need, and no test of its own but for the tools themselves.
 
 pub(crate) mod chain;
+pub(crate) mod config;
 pub(crate) mod fixtures;
 pub(crate) mod grants;
 pub(crate) mod hostile;

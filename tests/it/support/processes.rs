@@ -186,8 +186,13 @@ impl TestSpool {
 
     /// `askrelay ask --json` to a session, from session `child`.
     pub(crate) fn ask(&self, session: &str) -> Ask {
+        self.ask_as("scout", session)
+    }
+
+    /// The same, by an agent of this name.
+    pub(crate) fn ask_as(&self, agent: &str, session: &str) -> Ask {
         let mut command = self.relay();
-        command.args(["ask", "--json", "--agent", "scout"]);
+        command.args(["ask", "--json", "--agent", agent]);
         command.env("ASKRELAY_SESSION", "child");
         if !session.is_empty() {
             command.args(["--session", session]);
@@ -214,6 +219,12 @@ impl Serve {
     /// Serves under these rules and no other configuration.
     pub(crate) fn policy(self, spool: &TestSpool, name: &str, permission: &Value) -> Self {
         self.config(&spool.config(name, &serde_json::json!({"permission": permission})))
+    }
+
+    /// Starts it in this directory.
+    pub(crate) fn directory(mut self, path: &Path) -> Self {
+        self.command.current_dir(path);
+        self
     }
 
     pub(crate) fn config(self, path: &Path) -> Self {

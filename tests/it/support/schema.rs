@@ -22,7 +22,9 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
     };
     for (keyword, argument) in keywords {
         let fault = match keyword.as_str() {
-            "$schema" | "$id" | "$defs" | "title" | "description" => None,
+            "$schema" | "$id" | "$defs" | "title" | "description" | "default" | "deprecated" => {
+                None
+            }
             "$ref" => {
                 let pointer = text(argument).strip_prefix('#').expect("a local $ref");
                 let target = root
@@ -37,6 +39,33 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
                     if let Some(inner) = object.and_then(|object| object.get(key)) {
                         check(root, member, inner, &format!("{at}/{key}"), faults);
                     }
+                }
+                None
+            }
+            "additionalProperties" => {
+                let known = schema["properties"].as_object();
+                let others = value.as_object().into_iter().flatten();
+                for (key, inner) in
+                    others.filter(|(key, _)| !known.is_some_and(|known| known.contains_key(*key)))
+                {
+                    if *argument == Value::Bool(false) {
+                        faults.push(format!("{at}: no member {key:?} is known"));
+                    } else {
+                        check(root, argument, inner, &format!("{at}/{key}"), faults);
+                    }
+                }
+                None
+            }
+            "propertyNames" => {
+                for key in value.as_object().into_iter().flatten().map(|(key, _)| key) {
+                    check(root, argument, &Value::from(key.as_str()), at, faults);
+                }
+                None
+            }
+            "prefixItems" => {
+                let first = value.as_array().into_iter().flatten();
+                for (index, (inner, schema)) in first.zip(list(argument)).enumerate() {
+                    check(root, schema, inner, &format!("{at}/{index}"), faults);
                 }
                 None
             }
@@ -75,6 +104,9 @@ fn fault(root: &Value, keyword: &str, argument: &Value, value: &Value) -> Option
         "minLength" => value
             .as_str()
             .is_none_or(|text| text.chars().count() as u64 >= count(argument)),
+        "maxLength" => value
+            .as_str()
+            .is_none_or(|text| text.chars().count() as u64 <= count(argument)),
         "pattern" => value
             .as_str()
             .is_none_or(|value| matches(text(argument), value)),
@@ -186,6 +218,23 @@ fn each_keyword_refuses_what_it_should() {
             r#"{"a":1,"b":2}"#,
             r#"{"a":2}"#,
         ),
+        (r#"{"maxLength":1}"#, r#""ä""#, r#""ab""#),
+        (
+            r#"{"properties":{"a":{}},"additionalProperties":false}"#,
+            r#"{"a":1}"#,
+            r#"{"b":1}"#,
+        ),
+        (
+            r#"{"properties":{"a":{}},"additionalProperties":{"const":1}}"#,
+            r#"{"a":2,"b":1}"#,
+            r#"{"b":2}"#,
+        ),
+        (
+            r#"{"propertyNames":{"minLength":1}}"#,
+            r#"{"a":1}"#,
+            r#"{"":1}"#,
+        ),
+        (r#"{"prefixItems":[{"const":1}]}"#, "[1,2]", "[2,1]"),
         (r#"{"items":{"minLength":1}}"#, r#"["a"]"#, r#"["a",""]"#),
         (r#"{"enum":[1,null]}"#, "null", "2"),
         (r#"{"anyOf":[{"const":1},{"const":2}]}"#, "2", "3"),
