@@ -30,6 +30,9 @@ const REST_LOOK: Duration = Duration::from_millis(100);
 const AT_REST: u32 = 3;
 const REST_MOST: Duration = Duration::from_secs(1);
 
+/// How long after a change nothing is looked at: whoever writes a file again and again floods neither the log nor the person.
+const APART: Duration = Duration::from_millis(250);
+
 /// What a session takes over of a configuration: at its start, and with every renewal.
 pub(super) fn renewal(
     programs: &Programs,
@@ -224,6 +227,7 @@ impl Reload {
         self.layered = layered;
         // Where nobody takes it, the session has ended.
         let _taken = self.renewals.send(renewal);
+        std::thread::sleep(APART);
     }
 
     /// What the person is told of a change.
