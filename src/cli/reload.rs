@@ -111,11 +111,16 @@ impl Reload {
     }
 
     fn run(mut self, mut watched: Option<Watched>, woken: &Receiver<()>, _open: SyncSender<()>) {
+        let mut arms = false;
         while !self.renewals.is_closed() {
-            let arms = watched
-                .as_mut()
-                .is_some_and(|watched| watched.arm(&self.layout));
-            self.look();
+            let looks = self.looks();
+            if looks != self.looks {
+                // Watched before it is read, so that no change comes in between.
+                arms = watched
+                    .as_mut()
+                    .is_some_and(|watched| watched.arm(&self.layout));
+                self.look(looks);
+            }
             let wait = match (arms, self.looks.is_empty()) {
                 (_, true) => Duration::ZERO,
                 (true, false) => LOOK_BEHIND_WATCH,
@@ -137,12 +142,8 @@ impl Reload {
             .collect()
     }
 
-    /// Looks whether anything was done to the files, and hands on what has come of it.
-    fn look(&mut self) {
-        let looks = self.looks();
-        if looks == self.looks {
-            return;
-        }
+    /// Something was done to the files, which looked like this before they are read: hands on what has come of it.
+    fn look(&mut self, looks: Vec<LookedAt>) {
         self.looks = looks;
         let (mut force, mut files) = self.read();
         if force.trouble != self.force.trouble && matches!(force.trouble, Some(Trouble::Broken(_)))
