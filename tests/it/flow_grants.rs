@@ -519,7 +519,7 @@ fn a_grant_for_some_uses_counts_them_over_a_restart_and_is_gone_after_the_last()
     let left = |of: u64| {
         spool.await_grants("P", |grants| {
             grants.first().is_some_and(|grant| grant["usesLeft"] == of)
-        })
+        });
     };
     left(3);
     ask("r2").approved();
