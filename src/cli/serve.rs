@@ -72,7 +72,6 @@ enum ModeArg {
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
     let loaded = place.config()?;
-    Place::warn_of_keys_not_in_force(&loaded.config);
     let log = if loaded.config.require_audit.is_on() {
         place
             .required_log(&loaded.config)

@@ -339,9 +339,24 @@ pub(super) fn hops(path: &[Hop]) -> String {
     hops.join(" → ")
 }
 
-/// Whether a core fact says who asks.
-pub(super) fn is_about_asker(fact: &Fact) -> bool {
-    matches!(fact.label.as_str(), "subagent" | "agent" | "asked by")
+/// Label of the link of the chain that an ask still waits for.
+pub const WAITS_FOR: &str = "waits for";
+
+/// Whom an ask waits for beside the person: this link of the chain, or none any more.
+pub(super) fn waits_for(link: Option<&str>) -> Fact {
+    let words = match link {
+        Some(link) => format!("authorizer {}; you can decide first", name(link)),
+        None => "you alone: no authorizer has decided".to_owned(),
+    };
+    Fact::shown(WAITS_FOR, words)
+}
+
+/// Whether a core fact is about the one ask alone, and not about others that are like it: who asks, and how far the chain is.
+pub(super) fn is_of_one_ask(fact: &Fact) -> bool {
+    matches!(
+        fact.label.as_str(),
+        "subagent" | "agent" | "asked by" | WAITS_FOR
+    )
 }
 
 /// The name of an agent.

@@ -89,6 +89,8 @@ pub struct Review {
     core: usize,
     label_columns: usize,
     layout: Option<Layout>,
+    /// Whether the layout is of what was said before.
+    is_stale: bool,
     search: Option<Search>,
 }
 
@@ -178,6 +180,7 @@ impl Review {
             core,
             label_columns,
             layout: None,
+            is_stale: false,
             search: None,
         }
     }
@@ -185,7 +188,7 @@ impl Review {
     /// What several asks that are alike have in common, and each of them. All of it is core.
     pub fn of_table(ask: &Ask<'_>, askers: &[Asker<'_>], more: bool) -> Self {
         let mut facts = ask.core();
-        facts.retain(|fact| !dialog::is_about_asker(fact));
+        facts.retain(|fact| !dialog::is_of_one_ask(fact));
         let mut blocks: Vec<Block> = facts
             .into_iter()
             .map(|fact| core_block(ask, fact))
@@ -209,7 +212,18 @@ impl Review {
             label_columns: labels.max().unwrap_or(0),
             blocks,
             layout: None,
+            is_stale: false,
             search: None,
+        }
+    }
+
+    /// Another link of the chain thinks about the ask now, or none does any more: where that was said, it is said anew.
+    pub fn waits_for(&mut self, link: Option<&str>) {
+        let fact = dialog::waits_for(link);
+        let mut core = self.blocks.iter_mut().take(self.core);
+        if let Some(block) = core.find(|block| block.label.text == fact.label) {
+            block.text = Text::Shown(fact.lines);
+            self.is_stale = true;
         }
     }
 
@@ -220,7 +234,8 @@ impl Review {
         form: Form,
         rows: [usize; N],
     ) -> [usize; N] {
-        let fits = |layout: &Layout| layout.columns == columns && layout.form == form;
+        let stale = std::mem::take(&mut self.is_stale);
+        let fits = |layout: &Layout| !stale && layout.columns == columns && layout.form == form;
         if self.layout.as_ref().is_some_and(fits) {
             return rows;
         }

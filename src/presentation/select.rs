@@ -7,6 +7,8 @@
 //! Invariants: no line decides by default; a grant is listed whole before it can be chosen; whoever asks cannot write text
 //! that stands where an option stands (see [`super::dialog`]).
 
+use std::time::Duration;
+
 use super::dialog::{self, Fact};
 use super::fit::{self, Budget, Labels};
 use super::table::{self, Asker};
@@ -29,6 +31,10 @@ const MAX_LABEL_UNITS: usize = 60;
 const TOGETHER: &str = "a";
 const TO_ALL: [(&str, Plain); 2] = [("yes", Plain::Yes), ("no", Plain::No)];
 const BACK: &str = "b";
+
+/// The lifetimes that are offered beside that of the session.
+const A_WHILE: Duration = Duration::from_mins(15);
+const A_FEW_TIMES: u32 = 10;
 
 /// What a person chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,18 +168,19 @@ pub struct Question {
     pub waiting: usize,
     /// The options in order; empty for a free line.
     pub options: Vec<QuestionOption>,
-    /// The options of the question of scope, for either width; empty where it is not asked.
-    scopes: Vec<ScopeLabel>,
+    /// What the question of scope is made of; `None` where it is not asked.
+    scopes: Option<Scopes>,
     /// The asks that are alike, this one first; empty where it is the only one.
     together: Vec<Fact>,
     /// The question that this one leads back to.
     back: Option<Box<Question>>,
 }
 
+/// For whom and how long something may be granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct ScopeLabel {
-    scope: GrantScope,
-    label: String,
+struct Scopes {
+    agent: Option<String>,
+    grants: Vec<ApprovalGrant>,
 }
 
 /// Everything that a question is made of.
@@ -252,11 +259,7 @@ impl Ask<'_> {
             core.push(Fact::line("rule here", because));
         }
         if let Some(link) = self.with_chain {
-            let line = format!(
-                "{} has not answered yet, and may decide first",
-                dialog::name(link)
-            );
-            core.push(Fact::shown("authorizer", line));
+            core.push(dialog::waits_for(Some(link)));
         }
         core
     }
@@ -267,15 +270,14 @@ impl Question {
     pub fn decide(ask: &Ask<'_>) -> Self {
         let requester = &ask.payload.request.requester;
         let core = ask.core();
-        let scopes = if requester.forwarded && !ask.grants.is_empty() {
-            scope_labels(requester.agent_name.as_deref(), ask.grants)
-        } else {
-            Vec::new()
-        };
+        let scopes = (requester.forwarded && !ask.grants.is_empty()).then(|| Scopes {
+            agent: requester.agent_name.clone(),
+            grants: ask.grants.to_vec(),
+        });
         let session = |width| {
             let meaning = if ask.grants.is_empty() {
                 Meaning::NotOffered
-            } else if scopes.is_empty() {
+            } else if scopes.is_none() {
                 Meaning::Choose(Choice::Session {
                     scope: GrantScope::Requester,
                     width,
@@ -313,6 +315,15 @@ impl Question {
         }
     }
 
+    /// Another link of the chain thinks about it now, or none does any more. Where that was said, it is said anew in its place: no
+    /// other row moves.
+    pub fn waits_for(&mut self, link: Option<&str>) {
+        let fact = dialog::waits_for(link);
+        for old in self.core.iter_mut().filter(|old| old.label == fact.label) {
+            old.clone_from(&fact);
+        }
+    }
+
     /// Adds the asks that are like this one, which stands first among them. They can then be answered together, once they are named.
     #[must_use]
     pub fn beside(mut self, askers: &[Asker<'_>], more: bool) -> Self {
@@ -327,7 +338,7 @@ impl Question {
     /// The question about all that are alike: each is named, and what they have in common said once more.
     fn table(&self) -> Self {
         let mut core = self.core.clone();
-        core.retain(|fact| !dialog::is_about_asker(fact));
+        core.retain(|fact| !dialog::is_of_one_ask(fact));
         core.extend(self.together.iter().cloned());
         Self {
             step: Step::Together,
@@ -346,16 +357,7 @@ impl Question {
             options: self
                 .scopes
                 .iter()
-                .map(|ScopeLabel { scope, label }| {
-                    option(
-                        label,
-                        Meaning::Choose(Choice::Session {
-                            scope: *scope,
-                            width,
-                            lifetime: Lifetime::SessionEnd,
-                        }),
-                    )
-                })
+                .flat_map(|scopes| scopes.options(width))
                 .collect(),
             ..self.without_facts()
         }
@@ -379,7 +381,7 @@ impl Question {
             evidence: Vec::new(),
             waiting: 0,
             options: Vec::new(),
-            scopes: Vec::new(),
+            scopes: None,
             together: Vec::new(),
             back: None,
         }
@@ -505,7 +507,7 @@ fn session_label(grants: &[ApprovalGrant], width: GrantWidth) -> String {
         _ if grants.is_empty() => {
             return "(nothing is suggested to be granted for the session)".to_owned();
         }
-        (None, _) => family_and_target(grants),
+        (None, _) => surfaces_and_target(grants, GrantWidth::Family),
         (Some(_), GrantWidth::Family) => format!("reading and writing {}", target(grants)),
         (Some(Direction::Read), GrantWidth::Proven) => format!("reading {}", target(grants)),
         (Some(Direction::Write), GrantWidth::Proven) => format!("writing {}", target(grants)),
@@ -513,35 +515,70 @@ fn session_label(grants: &[ApprovalGrant], width: GrantWidth) -> String {
     format!("Yes, for this session: {what}")
 }
 
-fn scope_labels(agent_name: Option<&str>, grants: &[ApprovalGrant]) -> Vec<ScopeLabel> {
-    let requester = match agent_name.filter(|name| !name.is_empty()) {
-        Some(name) => {
-            let name = text::clip_utf16(name, MAX_LABEL_UNITS);
-            format!("This subagent only ({})", dialog::name(&name))
-        }
-        None => "This subagent only".to_owned(),
-    };
-    let whole = format!(
-        "The whole session, parent and all subagents: {}",
-        family_and_target(grants)
-    );
-    vec![
-        ScopeLabel {
-            scope: GrantScope::Requester,
-            label: requester,
-        },
-        ScopeLabel {
-            scope: GrantScope::ServingSession,
-            label: whole,
-        },
-    ]
+impl Scopes {
+    /// The options of the question of scope: for whom, for how long, and what. New ones come last, so that no number changes.
+    fn options(&self, width: GrantWidth) -> Vec<QuestionOption> {
+        let what = surfaces_and_target(&self.grants, width);
+        let subagent = match self.agent.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) => {
+                let name = text::clip_utf16(name, MAX_LABEL_UNITS);
+                format!(
+                    "This subagent only ({}), until the session ends",
+                    dialog::name(&name)
+                )
+            }
+            None => "This subagent only, until the session ends".to_owned(),
+        };
+        let whole = GrantScope::ServingSession;
+        let for_a_while = Lifetime::For(A_WHILE);
+        let a_few_times = Lifetime::Uses(A_FEW_TIMES);
+        let options = [
+            (GrantScope::Requester, Lifetime::SessionEnd, subagent),
+            (
+                whole,
+                Lifetime::SessionEnd,
+                "The whole session, parent and all subagents (until it ends)".to_owned(),
+            ),
+            (
+                whole,
+                for_a_while,
+                format!("The whole session, {}", lifetime_words(for_a_while)),
+            ),
+            (
+                whole,
+                a_few_times,
+                format!("The whole session, {}", lifetime_words(a_few_times)),
+            ),
+        ];
+        let options = options.into_iter().map(|(scope, lifetime, label)| {
+            let choice = Choice::Session {
+                scope,
+                width,
+                lifetime,
+            };
+            option(format!("{label}: {what}"), Meaning::Choose(choice))
+        });
+        options.collect()
+    }
 }
 
-/// The surfaces of the grants, as families, and what they cover.
-fn family_and_target(grants: &[ApprovalGrant]) -> String {
+/// A lifetime in words.
+pub fn lifetime_words(lifetime: Lifetime) -> String {
+    match lifetime {
+        Lifetime::SessionEnd => "until it ends".to_owned(),
+        Lifetime::For(time) => match time.as_secs() {
+            seconds if seconds.is_multiple_of(60) => format!("for {} minutes", seconds / 60),
+            seconds => format!("for {seconds} seconds"),
+        },
+        Lifetime::Uses(uses) => format!("{uses} times"),
+    }
+}
+
+/// The surfaces that grants of this width have, and what they cover.
+fn surfaces_and_target(grants: &[ApprovalGrant], width: GrantWidth) -> String {
     let mut families: Vec<&str> = grants
         .iter()
-        .map(|grant| GrantWidth::Family.surface(&grant.surface))
+        .map(|grant| width.surface(&grant.surface))
         .collect();
     families.sort_unstable();
     families.dedup();
@@ -635,8 +672,10 @@ mod tests {
         let scope = next(parse_choice(Some(" 5) "), &question));
         insta::assert_snapshot!(scope.text(Extent::Everything, 80), @r#"
         Grant for whom?
-          1) This subagent only (scout)
-          2) The whole session, parent and all subagents: path "/d/*"
+          1) This subagent only (scout), until the session ends: path "/d/*"
+          2) The whole session, parent and all subagents (until it ends): path "/d/*"
+          3) The whole session, for 15 minutes: path "/d/*"
+          4) The whole session, 10 times: path "/d/*"
         "#);
         assert_eq!(
             parse_choice(Some("2"), &scope),
@@ -646,6 +685,51 @@ mod tests {
                 lifetime: Lifetime::SessionEnd,
             })
         );
+    }
+
+    /// POLICY-3: for whom, for how long and what exactly is said before it is granted.
+    #[test]
+    fn policy_3_a_grant_says_its_scope_its_lifetime_and_its_pattern_before_it_is_given() {
+        let question = decide(&payload(true), &[grant("path_read", "/d/*")]);
+        let scope = next(parse_choice(Some("2"), &question));
+        let whole = GrantScope::ServingSession;
+        for (line, begins, scope_of_it, lifetime) in [
+            (
+                "1",
+                "This subagent only (scout), until the session ends",
+                GrantScope::Requester,
+                Lifetime::SessionEnd,
+            ),
+            (
+                "2",
+                "The whole session, parent and all subagents (until it ends)",
+                whole,
+                Lifetime::SessionEnd,
+            ),
+            (
+                "3",
+                "The whole session, for 15 minutes",
+                whole,
+                Lifetime::For(Duration::from_mins(15)),
+            ),
+            (
+                "4",
+                "The whole session, 10 times",
+                whole,
+                Lifetime::Uses(10),
+            ),
+        ] {
+            let label = &scope.options[line.parse::<usize>().unwrap() - 1].label;
+            assert_eq!(*label, format!("{begins}: path_read \"/d/*\""));
+            let choice = Choice::Session {
+                scope: scope_of_it,
+                width: GrantWidth::Proven,
+                lifetime,
+            };
+            assert_eq!(parse_choice(Some(line), &scope), Answer::Chosen(choice));
+        }
+        let unknown = Answer::NotAChoice(NotAChoice::Unknown);
+        assert_eq!(parse_choice(Some("5"), &scope), unknown);
     }
 
     #[test]

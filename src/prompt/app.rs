@@ -41,7 +41,7 @@ use crate::presentation::fit::Budget;
 use crate::presentation::highlight;
 use crate::presentation::review::Review;
 use crate::presentation::select::{
-    Answer, Choice, GrantScope, Meaning, Plain, Question, together_label,
+    Answer, Choice, GrantScope, Meaning, Plain, Question, lifetime_words, together_label,
 };
 use crate::presentation::text;
 use crate::serve::{Alike, InLine, Shown};
@@ -180,6 +180,15 @@ impl Open {
             reader: None,
             table: None,
         }
+    }
+
+    /// Another link of the chain thinks about it now, or none does any more.
+    fn waits_for(&mut self, link: Option<String>) {
+        self.question.waits_for(link.as_deref());
+        if let Some(reader) = &mut self.reader {
+            reader.waits_for(link.as_deref());
+        }
+        self.shown.with_chain = link;
     }
 
     /// Others are like it now. The option that leads to them is the last one, so that no other changes its place.
@@ -647,8 +656,13 @@ fn decided_line(choice: &Choice, summary: &str) -> Line<'static> {
         ),
         Choice::Session {
             scope: GrantScope::ServingSession,
+            lifetime,
             ..
-        } => ("approved".green(), " for the whole session".to_owned()),
+        } => {
+            let lifetime = lifetime_words(*lifetime);
+            let rest = format!(" for the whole session, {lifetime}");
+            ("approved".green(), rest)
+        }
         Choice::Deny => ("denied".red(), String::new()),
         Choice::DenyWithReason(reason) => {
             let mut rest = String::from(": ");
@@ -676,6 +690,12 @@ impl App for Dialog {
             News::Alike { id, alike } => {
                 if let Some(open) = self.open.as_mut().filter(|open| open.id == id) {
                     open.is_like(*alike, &self.settings.keys);
+                }
+                Vec::new()
+            }
+            News::Thinking { id, link } => {
+                if let Some(open) = self.open.as_mut().filter(|open| open.id == id) {
+                    open.waits_for(link);
                 }
                 Vec::new()
             }

@@ -442,6 +442,12 @@ impl App for Inbox {
                     open.alike = *alike;
                 }
             }
+            News::Thinking { id, link } => {
+                if let Some(open) = self.open.as_mut().filter(|open| open.id == id) {
+                    open.reader.waits_for(link.as_deref());
+                    open.shown.with_chain = link;
+                }
+            }
             News::Withdraw { id, why } => self.withdraw(&id, &why),
             News::List(listing) => self.list(*listing),
             News::Notice(line) => {

@@ -80,6 +80,11 @@ impl Reader {
         }
     }
 
+    /// Another link of the chain thinks about the ask now, or none does any more.
+    pub(super) fn waits_for(&mut self, link: Option<&str>) {
+        self.review.waits_for(link);
+    }
+
     /// Whether every core fact has been on the screen.
     pub(super) fn has_shown_core(&self) -> bool {
         self.seen == Seen::All

@@ -57,6 +57,13 @@ pub(super) enum News {
         /// Those in line that are like it.
         alike: Box<Alike>,
     },
+    /// This link of the chain thinks about the ask that is shown, or none does any more.
+    Thinking {
+        /// The one that is shown.
+        id: RequestId,
+        /// The link.
+        link: Option<String>,
+    },
     /// Take that ask away.
     Withdraw {
         /// Which.
@@ -184,6 +191,13 @@ impl Prompter for TerminalPrompter {
         self.tell(News::Alike {
             id: id.clone(),
             alike: Box::new(alike),
+        });
+    }
+
+    fn thinking(&mut self, id: &RequestId, link: Option<&str>) {
+        self.tell(News::Thinking {
+            id: id.clone(),
+            link: link.map(str::to_owned),
         });
     }
 
@@ -435,7 +449,11 @@ impl Player {
         match &told {
             News::Show(shown) => self.shown = Some((shown.request.id.clone(), shown.digest)),
             News::Withdraw { id, .. } => drop(self.shown.take_if(|(shown, _)| shown == id)),
-            News::Alike { .. } | News::Notice(_) | News::Waiting(_) | News::List(_) => {}
+            News::Alike { .. }
+            | News::Thinking { .. }
+            | News::Notice(_)
+            | News::Waiting(_)
+            | News::List(_) => {}
         }
         self.app(|app| app.news(told, clock::now()))
             .unwrap_or_default()

@@ -20,7 +20,7 @@ use super::cells::{blank, put};
 use super::paint::{Frame, Place};
 use super::reader::{Reader, Search, Words};
 use super::table::Table;
-use crate::presentation::dialog::Fact;
+use crate::presentation::dialog::{Fact, WAITS_FOR};
 use crate::presentation::evidence::LineClass;
 use crate::presentation::fit::{self, Budget, Fitted, Labels, Part, Row};
 use crate::presentation::highlight;
@@ -289,6 +289,7 @@ fn text_style(part: Part, fact: Option<&Fact>) -> Style {
         (_, Some("model note")) => Style::default()
             .fg(Color::Magenta)
             .add_modifier(Modifier::ITALIC),
+        (Part::Core(_), Some(WAITS_FOR)) => Style::default().fg(Color::Yellow),
         (Part::Core(_), Some("runs")) => Style::default().add_modifier(Modifier::BOLD),
         _ => Style::default(),
     }

@@ -35,6 +35,8 @@ pub struct ListedAsk {
     pub age_then: Duration,
     /// Where it stands.
     pub state: ListedState,
+    /// The link of the chain that thinks about it, and may decide before the person does.
+    pub with_chain: Option<String>,
     /// How many that wait are like it in everything but who asks, itself among them.
     pub alike: usize,
 }

@@ -309,7 +309,7 @@ fn chain_4_a_person_may_always_decide_and_the_link_is_stopped() {
     let mut server = chain.serve(&spool, "P").select().start();
     let child = spool.ask("P").value("make").id("r1").start();
     let question = server.question();
-    let line = "authorizer : judge has not answered yet, and may decide first";
+    let line = "waits for : authorizer judge; you can decide first";
     assert!(question.text.contains(line), "{}", question.text);
     let pid = spool.await_pid("pid");
     server.choose(&question, "Yes");

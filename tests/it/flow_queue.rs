@@ -228,6 +228,52 @@ fn a_grant_for_one_child_holds_for_that_child_and_no_other() {
 }
 
 #[test]
+fn policy_3_a_grant_for_a_while_or_a_few_times_says_so_and_holds_so_long() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    for (id, label, pattern, lifetime) in [
+        (
+            "r1",
+            "The whole session, for 15 minutes",
+            "make *",
+            json!({"kind": "for", "ms": 900_000}),
+        ),
+        (
+            "r2",
+            "The whole session, 10 times",
+            "cook *",
+            json!({"kind": "uses", "uses": 10}),
+        ),
+    ] {
+        let value = pattern.replace('*', "one");
+        let ask = spool.ask("P").value(&value).id(id);
+        let child = ask.grant(&format!("bash={pattern}")).start();
+        let question = server.question();
+        server.choose(&question, "Yes, for this session");
+        let scope = server.question();
+        assert!(
+            scope.text.contains(&format!("{label}: bash \"{pattern}\"")),
+            "{}",
+            scope.text
+        );
+        server.choose(&scope, label);
+        let ended = child.end();
+        ended.approved();
+        assert_eq!(ended.json["state"], "approved");
+        let recorded = spool.await_event("forwarded_permission.session_recorded", id);
+        assert_eq!(recorded["lifetime"], lifetime);
+    }
+    let cook = |id: &str| spool.ask("P").value("cook two").id(id).from(id);
+    for n in 0..10 {
+        cook(&format!("c{n}")).run().approved();
+    }
+    // The eleventh is asked again.
+    let child = cook("c10").start();
+    server.answer("cook two", "No");
+    child.end().denied();
+}
+
+#[test]
 fn a_grant_in_both_directions_travels_as_the_familys() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("P", &json!({}));

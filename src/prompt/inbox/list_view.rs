@@ -89,8 +89,18 @@ pub(super) fn draw_list(inbox: &mut Inbox, cells: &mut Buffer, now: Moment, dead
 
 /// What is said below the list: what happened last, or what the row of the selected ask has no room for.
 fn words_below(inbox: &Inbox, columns: Columns, now: Moment) -> Option<String> {
+    let thinks = |ask: &ListedAsk| {
+        let link = text::quoted(ask.with_chain.as_deref()?);
+        Some(format!(
+            "authorizer {link} is thinking about it; you can decide first"
+        ))
+    };
     inbox.message.clone().or_else(|| {
-        let ask = inbox.selected().filter(|_| columns.gave_up())?;
+        let ask = inbox.selected()?;
+        if let Some(thinks) = thinks(ask) {
+            return Some(thinks);
+        }
+        let ask = Some(ask).filter(|_| columns.gave_up())?;
         let cells = of_ask(ask, now).into_iter().zip(columns.cells);
         let missing = cells.filter(|(_, columns)| *columns == 0);
         let missing: Vec<String> = missing.map(|(text, _)| text).collect();
@@ -221,6 +231,7 @@ impl Columns {
 
 fn of_ask(ask: &ListedAsk, now: Moment) -> [String; 6] {
     let state = match ask.state {
+        ListedState::Waiting if ask.with_chain.is_some() => "thinking",
         ListedState::Waiting => "waiting",
         ListedState::Open => "open",
         ListedState::Answering => "answering",

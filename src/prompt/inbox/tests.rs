@@ -84,6 +84,7 @@ fn listed(name: &str, agent: &str, state: ListedState) -> ListedAsk {
         since: Moment::default(),
         age_then: Duration::from_secs(50),
         state,
+        with_chain: None,
         alike: 1,
     }
 }
@@ -706,6 +707,49 @@ fn escape_leads_from_a_table_to_its_review_and_a_second_one_is_too_soon_to_deny(
     desk.key(KeyCode::Char('t'));
     desk.key(KeyCode::Esc);
     assert_eq!(desk.chosen("a"), Some(Choice::Deny));
+}
+
+#[test]
+fn the_link_that_an_ask_waits_for_is_named_in_the_list_and_in_the_review() {
+    let mut desk = Desk::new(80, 24);
+    let mut listing = listing(&["a", "b"]);
+    listing.asks[0].with_chain = Some("jud\nge".to_owned());
+    desk.news(News::List(Box::new(listing)));
+    let rows = desk.draw().join("\n");
+    assert!(rows.contains("thinking  a"), "{rows}");
+    assert!(
+        rows.contains("authorizer \"jud<LF>ge\" is thinking about it; you can decide first"),
+        "{rows}"
+    );
+    let mut shown = shown("a", &with_evidence(bash(), "diff", &numbered("line ", 60)));
+    shown.with_chain = Some("judge".to_owned());
+    desk.news(News::Show(Box::new(shown)));
+    desk.key(KeyCode::Down);
+    desk.key(KeyCode::Down);
+    let before = desk.draw();
+    assert!(
+        before
+            .join("\n")
+            .contains("waits for │ authorizer judge; you can decide first")
+    );
+    desk.news(News::Thinking {
+        id: id("a"),
+        link: None,
+    });
+    // It stands where it stood, and nobody loses their place.
+    let after = desk.draw();
+    let differing: Vec<_> = before
+        .iter()
+        .zip(&after)
+        .filter(|(before, after)| before != after)
+        .collect();
+    assert_eq!(differing.len(), 1, "{differing:?}");
+    assert!(
+        differing[0]
+            .1
+            .ends_with("│ you alone: no authorizer has decided")
+    );
+    assert!(desk.inbox.open.as_ref().unwrap().reader.has_shown_core());
 }
 
 /// LIVE-6: the word is there until a key comes that was pressed after it could be read.

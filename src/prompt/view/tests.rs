@@ -675,3 +675,107 @@ fn why_an_ask_went_is_said_in_a_line_that_stays() {
         );
     }
 }
+
+fn waiting_for(link: &str) -> Shown {
+    let asked = payload("bash", "bash", Some("bash"), "make", &json!([]));
+    let grants = json!([{"surface": "bash", "pattern": "make *"}]);
+    let mut shown = shown(&asked, &grants);
+    shown.with_chain = Some(link.to_owned());
+    shown
+}
+
+#[test]
+fn the_link_that_an_ask_waits_for_is_named_and_renamed_in_its_place() {
+    let mut dialog = open(waiting_for("judge"));
+    let size = (80, 24);
+    let _first = draw(&mut dialog, size, at(0));
+    let before = rows_of(&draw(&mut dialog, size, at(1_000)));
+    let place = before.iter().position(|row| row.contains("waits for"));
+    let place = place.unwrap();
+    assert!(
+        before[place].ends_with("waits for     : authorizer judge; you can decide first"),
+        "{before:?}"
+    );
+    let told = |dialog: &mut Dialog, link: Option<&str>| {
+        let id = crate::wire::RequestId::parse("perm-1").unwrap();
+        let link = link.map(str::to_owned);
+        assert!(
+            dialog
+                .news(News::Thinking { id, link }, at(1_100))
+                .is_empty()
+        );
+    };
+    // What was pressed stays pressed, and nothing else moves.
+    assert!(press(&mut dialog, KeyCode::Char('y'), 1_050).is_empty());
+    let armed = rows_of(&draw(&mut dialog, size, at(1_060)));
+    for (link, says) in [
+        (
+            Some("next\n› y  Yes"),
+            "authorizer \"next<LF>› y  Yes\"; you can decide first",
+        ),
+        (None, "you alone: no authorizer has decided"),
+    ] {
+        told(&mut dialog, link);
+        let after = rows_of(&draw(&mut dialog, size, at(1_200)));
+        assert!(after[place].ends_with(says), "{after:?}");
+        let others = |rows: &[String]| -> Vec<String> {
+            let rows = rows.iter().enumerate();
+            rows.filter(|(at, _)| *at != place)
+                .map(|(_, row)| row.clone())
+                .collect()
+        };
+        assert_eq!(others(&after), others(&armed));
+    }
+    assert_eq!(press(&mut dialog, KeyCode::Char('y'), 1_300).len(), 2);
+    // The whole of it says the same.
+    let mut dialog = open(waiting_for("judge"));
+    let _first = draw(&mut dialog, size, at(0));
+    let _read = control(&mut dialog, 'o', 1_000);
+    let _whole = draw(&mut dialog, size, at(1_000));
+    told(&mut dialog, Some("next"));
+    let rows = rows_of(&draw(&mut dialog, size, at(1_200)));
+    assert!(
+        rows.iter()
+            .any(|row| row.contains("│ authorizer next; you can decide first")),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn the_question_of_scope_offers_lifetimes_behind_the_scopes() {
+    let asked = payload("bash", "bash", Some("bash"), "make", &json!([]));
+    let grants = json!([{"surface": "bash", "pattern": "make *"}]);
+    let mut pictures = Vec::new();
+    for size in [(80, 24), (40, 10)] {
+        let mut dialog = open(shown(&asked, &grants));
+        let _first = draw(&mut dialog, size, at(0));
+        let _awake = draw(&mut dialog, size, at(1_000));
+        for ms in [1_000, 1_200] {
+            assert!(press(&mut dialog, KeyCode::Char('s'), ms).is_empty());
+        }
+        let rows = rows_of(&draw(&mut dialog, size, at(1_300)));
+        pictures.push(format!("── {size:?}\n{}", rows.join("\n")));
+        for ms in [2_000, 2_100] {
+            assert!(press(&mut dialog, KeyCode::Up, ms).is_empty());
+        }
+        let acts = press(&mut dialog, KeyCode::Enter, 2_300);
+        let [
+            Act::Print(line),
+            Act::Tell(PersonEvent::Chosen { choice, .. }),
+        ] = acts.as_slice()
+        else {
+            panic!("{acts:?}");
+        };
+        assert_eq!(
+            line.to_string(),
+            "approved bash \"make\" for the whole session, for 15 minutes"
+        );
+        let expected = crate::presentation::select::Choice::Session {
+            scope: crate::presentation::select::GrantScope::ServingSession,
+            width: crate::wire::GrantWidth::Proven,
+            lifetime: crate::wire::Lifetime::For(Duration::from_mins(15)),
+        };
+        assert_eq!(*choice, expected);
+    }
+    insta::assert_snapshot!("scope", pictures.join("\n"));
+}

@@ -76,6 +76,11 @@ impl Inbox {
         }
     }
 
+    /// Notes that the list is not what the person has seen.
+    pub(super) fn touch(&mut self) {
+        self.changed = true;
+    }
+
     fn item(&mut self, id: &RequestId) -> Option<&mut Item> {
         self.items.iter_mut().find(|item| item.ask.id == *id)
     }
@@ -142,6 +147,7 @@ impl State {
             since: now,
             age_then: self.files.age(now, ask.stamp),
             state: ListedState::Waiting,
+            with_chain: None,
             alike: 1,
         };
         let younger = |item: &Item| item.ask.age(now) < listed.age(now);
@@ -445,6 +451,7 @@ impl State {
             };
             ListedAsk {
                 state,
+                with_chain: self.link_awaited(&item.ask.id),
                 alike: self.count_alike(&item.ask.id),
                 ..item.ask.clone()
             }

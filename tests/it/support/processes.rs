@@ -268,7 +268,7 @@ impl Server {
             let question = &new[start..];
             let is_whole = question.starts_with("Reason for")
                 || question.contains(") Not now: ")
-                || question.contains("The whole session, parent and all subagents");
+                || question.contains("The whole session, 10 times");
             (is_whole && question.ends_with('\n')).then(|| (question.to_owned(), all.len()))
         });
         self.seen = end;
