@@ -121,7 +121,10 @@ impl Groups {
         self.clock += 1;
         let group = self.members.entry(likeness).or_default();
         group.insert(self.clock, id.clone());
-        self.note_change(likeness);
+        // Where there are more than are named already, one that comes last changes nothing that is seen.
+        if !self.told.more {
+            self.note_change(likeness);
+        }
         self.clock
     }
 
