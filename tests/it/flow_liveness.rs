@@ -124,7 +124,7 @@ fn a_killed_child_takes_its_open_question_with_it() {
     let mut child = spool.ask("P").value("make one").id("r1").start();
     let question = server.question();
     child.running.kill();
-    server.await_text("its requester is gone");
+    server.await_text("the process that asked has ended");
     let entry = spool.await_event("forwarded_permission.requester_gone", "r1");
     assert_eq!(entry["requesterSessionId"], "child");
     until("the request to go", || spool.waiting("P").is_empty());

@@ -401,6 +401,7 @@ impl State {
             return self.unavailable(&request, super::ENDED, effects);
         }
         self.leave_screen(&request.id);
+        self.leave_alike(&request.id);
         self.escalate(now, &request.id.clone(), request, effects);
     }
 
