@@ -62,6 +62,8 @@ events! {
         GrantUsedUp = "grant.used_up",
         /// Somebody took a grant back.
         GrantRevoked = "grant.revoked",
+        /// A grant that a server before this one gave is in force again.
+        GrantTakenOver = "grant.taken_over",
         /// A grant is not in force although somebody gave it, or a file says so.
         GrantRefused = "grant.refused",
         /// An ask has left the inbox.

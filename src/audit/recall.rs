@@ -104,28 +104,7 @@ impl Search<'_> {
         if self.open.is_empty() {
             return Ok(());
         }
-        let mut left = MOST_BYTES;
-        // Opened before the others are listed: what is rotated away meanwhile is read twice rather than not at all.
-        let mut on = match self.file(path, &mut left) {
-            // It may have been rotated away a moment ago.
-            Err(AuditError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                ControlFlow::Continue(())
-            }
-            read => read?,
-        };
-        let rotated = family::list(path).map_err(|source| failed(path, source))?;
-        for older in rotated.iter().rev() {
-            if on.is_break() {
-                break;
-            }
-            on = self.file(&older.path, &mut left)?;
-        }
-        Ok(())
-    }
-
-    fn file(&mut self, path: &Path, left: &mut u64) -> Result<ControlFlow<()>, AuditError> {
-        let file = open_checked(path, OFlags::RDONLY)?;
-        backwards(&file, left, |line| self.look(line)).map_err(|source| failed(path, source))
+        each_line_backwards(path, MOST_BYTES, |line| self.look(line))
     }
 
     /// Looks at one line; ends the search where nothing more is to be found.
@@ -165,6 +144,35 @@ impl Search<'_> {
         let id = std::str::from_utf8(rest.get(..memchr(b'"', rest)?)?).ok()?;
         self.open.get(id).map(|id| (*id).clone())
     }
+}
+
+/// Shows the lines of a log and of the files that were rotated away, the last one first, at most so many bytes of them.
+pub(super) fn each_line_backwards(
+    path: &Path,
+    most_bytes: u64,
+    mut see: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<(), AuditError> {
+    let mut left = most_bytes;
+    let mut file = |path: &Path| {
+        let file = open_checked(path, OFlags::RDONLY)?;
+        backwards(&file, &mut left, &mut see).map_err(|source| failed(path, source))
+    };
+    // Opened before the others are listed: what is rotated away meanwhile is read twice rather than not at all.
+    let mut on = match file(path) {
+        // It may have been rotated away a moment ago.
+        Err(AuditError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            ControlFlow::Continue(())
+        }
+        read => read?,
+    };
+    let rotated = family::list(path).map_err(|source| failed(path, source))?;
+    for older in rotated.iter().rev() {
+        if on.is_break() {
+            break;
+        }
+        on = file(&older.path)?;
+    }
+    Ok(())
 }
 
 fn failed(path: &Path, source: io::Error) -> AuditError {

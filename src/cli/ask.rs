@@ -21,7 +21,7 @@ use crate::ask::{
 };
 use crate::audit::ReviewLog;
 use crate::clock;
-use crate::policy::{Config, is_path_surface};
+use crate::policy::{BASH_SURFACE, Config, is_path_surface};
 use crate::presentation::denial::{DenialContext, agent_text};
 use crate::spool::{
     LivenessProbe, Missing, OperatorFile, Spool, Watch, path_spellings, read_operator_file,
@@ -206,11 +206,18 @@ fn prepare(
     agent: &str,
     log: &ReviewLog,
 ) -> anyhow::Result<Option<Prepared>> {
-    let cwd = env.cwd().cloned().unwrap_or_default();
+    let mut cwd = env.cwd().cloned().unwrap_or_default();
     let mut payload = match &args.payload {
         Some(path) => read_payload(path)?,
         None => match plain(env, place, config, &args, log)? {
-            Some(plain) => plain.payload(),
+            Some((plain, alias)) => {
+                let mut payload = plain.payload();
+                if let Some(Alias { tool, directory }) = alias {
+                    payload.request.invoked_tool_name = Some(tool);
+                    cwd.extend(directory);
+                }
+                payload
+            }
             None => return Ok(None),
         },
     };
@@ -292,6 +299,13 @@ fn prepare(
     }))
 }
 
+/// A tool that runs a command line under another name than `bash`.
+struct Alias {
+    tool: String,
+    /// The directory that its input names.
+    directory: Option<String>,
+}
+
 /// The ask in plain words; `None` where a signal came first.
 fn plain(
     env: &Env,
@@ -299,7 +313,7 @@ fn plain(
     config: &Config,
     args: &Args,
     log: &ReviewLog,
-) -> anyhow::Result<Option<PlainAsk>> {
+) -> anyhow::Result<Option<(PlainAsk, Option<Alias>)>> {
     let kind = match &args.kind {
         None => None,
         Some(name) => Some(PayloadKind::from_name(name).ok_or_else(|| {
@@ -316,6 +330,18 @@ fn plain(
         value: args.value.clone().unwrap_or_default(),
         evidence: Vec::new(),
     };
+    let mut alias = None;
+    // Whoever says what it is to be judged as has the last word.
+    let shell_tool = config.shell_tools.get(&args.tool);
+    let shell_tool = shell_tool.filter(|_| args.surface.is_none() && args.kind.is_none());
+    if shell_tool.is_some() {
+        BASH_SURFACE.clone_into(&mut plain.tool);
+        BASH_SURFACE.clone_into(&mut plain.surface);
+        alias = Some(Alias {
+            tool: args.tool.clone(),
+            directory: None,
+        });
+    }
     let given = args
         .evidence
         .iter()
@@ -323,18 +349,25 @@ fn plain(
         .collect::<anyhow::Result<Vec<_>>>()?;
     if let Some(argument) = &args.input {
         let input = input::read(argument)?;
-        if args.value.is_none() {
-            input::take_value(&mut plain, &input)?;
+        match (shell_tool, &mut alias) {
+            (Some(shell), Some(alias)) => {
+                if args.value.is_none() {
+                    plain.value = input::command_of(shell, &alias.tool, &input)?;
+                }
+                alias.directory = input::directory_of(shell, &input);
+            }
+            _ if args.value.is_none() => input::take_value(&mut plain, &input)?,
+            _ => {}
         }
         plain.evidence = input::evidence(env, &plain, &input);
-        let added = input::added(env, place, config, log, &plain.tool, &input);
+        let added = input::added(env, place, config, log, &args.tool, &input);
         match unless_interrupted(added)? {
             Some(added) => plain.evidence.extend(added),
             None => return Ok(None),
         }
     }
     plain.evidence.extend(given);
-    Ok(Some(plain))
+    Ok(Some((plain, alias)))
 }
 
 fn read_payload(path: &Path) -> anyhow::Result<PromptPayload> {

@@ -13,7 +13,7 @@ use super::place::Place;
 use crate::ask::PlainAsk;
 use crate::audit::{Entry, Event, ReviewLog};
 use crate::clock;
-use crate::policy::Config;
+use crate::policy::{Config, ShellTool};
 use crate::presentation::evidence::{Call, Current, Files, Formatters, pointed_at, value_of};
 use crate::program::{Executable, Outcome};
 use crate::spool::{SubjectFile, read_subject_file};
@@ -72,6 +72,24 @@ pub(super) fn take_value(ask: &mut PlainAsk, input: &Value) -> anyhow::Result<()
             "give an input with a text under {missing:?}, or say what is asked for with --value"
         ),
     ))
+}
+
+/// The command line in the input of a tool that runs one under another name.
+pub(super) fn command_of(shell: &ShellTool, tool: &str, input: &Value) -> anyhow::Result<String> {
+    let name = &shell.command_argument;
+    match input.get(name).and_then(Value::as_str) {
+        Some(command) => Ok(command.to_owned()),
+        None => Err(Hinted::usage(
+            format!("the input of {tool:?} has no text under {name:?}, and there is no --value"),
+            "\"shellTools\" of the configuration says under which name the tool has its command",
+        )),
+    }
+}
+
+/// The directory in the input of such a tool.
+pub(super) fn directory_of(shell: &ShellTool, input: &Value) -> Option<String> {
+    let directory = input.get(shell.workdir_argument.as_ref()?)?.as_str()?;
+    Some(directory.to_owned())
 }
 
 /// The evidence that is known here of a call.

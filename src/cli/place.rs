@@ -194,17 +194,6 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Says which keys of the configuration are set and not heeded in this version.
-    pub(super) fn warn_of_keys_not_in_force(config: &Config) {
-        let keys = config.not_in_force();
-        if !keys.is_empty() {
-            output::warn(&format!(
-                "set in the configuration, and not in force in this version: {}",
-                keys.join(", ")
-            ));
-        }
-    }
-
     /// Path of the review log, unless it is switched off.
     fn log_path(&self, config: &Config) -> anyhow::Result<Option<PathBuf>> {
         if !config.permission_review_log.is_on() {

@@ -17,6 +17,7 @@ use super::programs::Programs;
 use super::reload::{self, Reload};
 use super::{Hinted, PlaceArgs, output, role};
 use crate::ask::{self, Requester, Trust};
+use crate::audit::ReviewLog;
 use crate::clock;
 use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
@@ -71,7 +72,6 @@ enum ModeArg {
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
     let loaded = place.config()?;
-    Place::warn_of_keys_not_in_force(&loaded.config);
     let log = if loaded.config.require_audit.is_on() {
         place
             .required_log(&loaded.config)
@@ -129,7 +129,9 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         home.as_deref(),
         files,
     );
-    let (settings, renew) = settings(&loaded, home.clone(), first, session, agent, mode, parent);
+    let (mut settings, renew) =
+        settings(&loaded, home.clone(), first, session, agent, mode, parent);
+    may_keep_grants(&mut settings, &log);
     let listener = match args.events {
         Some(target) => Some(Listener::start(
             &target,
@@ -164,6 +166,16 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         drop(listener);
         Ok(Exit::Ok)
     })
+}
+
+/// Grants outlive the server only where a review log can bear them out afterwards; says so where there is none.
+fn may_keep_grants(settings: &mut Settings, log: &ReviewLog) {
+    if settings.persist_grants && !log.is_enabled() {
+        output::warn(
+            "\"persistGrants\" is on, and no review log is kept that could bear a grant out after a restart: grants end with this server",
+        );
+        settings.persist_grants = false;
+    }
 }
 
 /// How this session asks in turn: only where a variable names a parent, and one that can be believed.

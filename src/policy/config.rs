@@ -139,25 +139,6 @@ pub struct Config {
     pub stated: BTreeMap<&'static str, Position>,
 }
 
-impl Config {
-    /// The keys that are set to something, and that nothing in this version heeds yet. None of them would allow more than what
-    /// is in force.
-    pub fn not_in_force(&self) -> Vec<&'static str> {
-        let default = Self::default();
-        let set = [
-            ("shellTools", self.shell_tools != default.shell_tools),
-            (
-                "persistGrants",
-                self.persist_grants != default.persist_grants,
-            ),
-        ];
-        set.into_iter()
-            .filter(|(_, is_set)| *is_set)
-            .map(|(key, _)| key)
-            .collect()
-    }
-}
-
 impl Default for Config {
     /// What holds without a file.
     fn default() -> Self {

@@ -4,16 +4,19 @@
 //! It performs; what is granted is the state's business. What cannot be kept is not in force, and is said.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use super::core::{Core, warning};
 use super::event::{Answer, Delivery, Event};
 use crate::ask::describe;
-use crate::audit::{self, Entry};
+use crate::audit::{self, Borne, Claim, Entry, GrantedLog};
 use crate::clock::{self, Moment};
-use crate::policy::{GrantForm, GrantId, GrantScope, Lifetime, SessionGrant};
-use crate::spool::{GrantFiles, GrantHold, Lost, Spool, SpoolError};
-use crate::wire::{GrantRecord, RequestId, SessionId};
+use crate::policy::{
+    GrantForm, GrantId, GrantScope, GrantTerms, Lifetime, SessionGrant, SessionRules,
+};
+use crate::spool::{FileStamp, GrantFiles, GrantHold, Lost, Spool, SpoolError};
+use crate::wire::{GrantRecord, GrantWidth, RequestId, SessionId, lifetime_value, scope_value};
 
 /// What is kept of the grants of a session on disk.
 pub(super) struct GrantKeeper {
@@ -127,6 +130,10 @@ impl Core {
 
     /// Looks whether grants were taken back, and what else lies among their files.
     pub(super) fn look_at_grants(&mut self, now: Moment) {
+        // What lies there then is another server's.
+        if self.successor.is_some() {
+            return;
+        }
         let look = self.grants.files.look();
         for name in look.foreign {
             self.refuse_file(&name, "the server of this session did not write it");
@@ -148,16 +155,85 @@ impl Core {
         self.record(&[entry]);
     }
 
-    /// What a server before this one left: nothing of it is in force.
-    pub(super) fn look_for_grants(&mut self, _now: Moment) {
+    /// What a server before this one left. Nothing of it is in force, unless grants are to be kept and the log bears them out.
+    pub(super) fn look_for_grants(&mut self, now: Moment) {
         let found = match self.grants.files.found() {
             Ok(found) => found,
             Err(error) => return self.trouble("grant files", Err(error)),
         };
+        let log = self.log.path().map(Path::to_owned);
+        let (Some(log), true) = (log, self.grants.persists) else {
+            for found in found {
+                let swept = self.grants.files.sweep(&found.name);
+                self.trouble("grant files", swept);
+            }
+            return;
+        };
+        let records = found.iter().filter_map(|found| found.read.as_ref().ok());
+        let claims: Vec<Claim> = records
+            .filter_map(|(record, _)| {
+                let line = record.log_line.clone()?;
+                Some(Claim {
+                    id: record.id,
+                    line,
+                })
+            })
+            .collect();
+        let said = audit::granted(&log, &self.session, &claims);
+        let (mut said, trouble) = match said {
+            Ok(said) => (said, None),
+            Err(error) => (GrantedLog::default(), Some(describe(&error))),
+        };
+        self.state.skip_grants_to(said.last);
+        // A clock that was set back prolongs nothing that the log has seen the end of.
+        let wall_ms = clock::wall_ms().max(said.newest_ms.unwrap_or(i64::MIN));
         for found in found {
-            let swept = self.grants.files.sweep(&found.name);
-            self.trouble("grant files", swept);
+            let name = found.name;
+            let borne = found.read.and_then(|(record, stamp)| {
+                if let Some(trouble) = &trouble {
+                    return Err(format!("the review log cannot be read: {trouble}"));
+                }
+                let borne = said.claims.remove(&record.id);
+                let borne = borne.ok_or("it names no line of the review log")?;
+                let borne = borne.map_err(|why| why.to_string())?;
+                let (grant, left) =
+                    borne_out(&self.session, self.state.grants(), &record, &borne, wall_ms)?;
+                Ok((grant, left, record, stamp))
+            });
+            match borne {
+                Ok((grant, left, record, stamp)) => {
+                    self.take_grant_over(now, grant, left, record, stamp);
+                }
+                Err(reason) => {
+                    self.refuse_file(&name, &reason);
+                    let aside = self.grants.files.set_aside(&name, &reason);
+                    self.trouble("grant files", aside);
+                }
+            }
         }
+    }
+
+    fn take_grant_over(
+        &mut self,
+        now: Moment,
+        grant: SessionGrant,
+        left: Option<Duration>,
+        record: GrantRecord,
+        stamp: FileStamp,
+    ) {
+        let entry = Entry::new(audit::Event::GrantTakenOver)
+            .with("sessionId", self.session.as_str())
+            .with("grantId", grant.id().get())
+            .with("surface", grant.surface())
+            .with("pattern", grant.pattern().as_str())
+            .with("givenWith", grant.terms.request_id.as_str());
+        self.record(&[entry]);
+        self.grants.files.adopt(record.id, stamp);
+        let uses = grant.uses;
+        self.grants
+            .records
+            .insert(grant.id(), GrantRecord { uses, ..record });
+        self.state.take_over(now, grant, left);
     }
 
     /// The session ends, and what was granted in it.
@@ -168,6 +244,68 @@ impl Core {
         let left = self.grants.files.leave();
         self.trouble("grant files", left);
     }
+}
+
+/// The grant that a file and the log agree on, and how much of its time is left.
+fn borne_out(
+    session: &SessionId,
+    rules: &SessionRules,
+    record: &GrantRecord,
+    borne: &Borne,
+    wall_ms: i64,
+) -> Result<(SessionGrant, Option<Duration>), String> {
+    let width = if borne.is_family {
+        GrantWidth::Family
+    } else {
+        GrantWidth::Proven
+    };
+    let says_the_same = record.session_id == session.as_str()
+        && record.request_id == borne.request_id
+        && record.given_by == borne.via
+        && record.surface == width.surface(&borne.surface)
+        && record.pattern == borne.pattern
+        && record.width == width
+        && !record.exact
+        && scope_value(record.subagent.as_deref()) == borne.scope
+        && lifetime_value(record.lifetime) == borne.lifetime;
+    if !says_the_same {
+        return Err(
+            "it is not what the review log says: it was changed, or is masked or shortened there"
+                .to_owned(),
+        );
+    }
+    let uses = record.uses.max(borne.uses);
+    let left = match record.lifetime {
+        Lifetime::Uses(of) if uses >= of => return Err("it is used up".to_owned()),
+        Lifetime::SessionEnd | Lifetime::Uses(_) => None,
+        Lifetime::For(time) => {
+            let passed = u64::try_from(wall_ms.saturating_sub(borne.at_ms)).unwrap_or(0);
+            let left = time.saturating_sub(Duration::from_millis(passed));
+            if left.is_zero() {
+                return Err("its time is over".to_owned());
+            }
+            Some(left)
+        }
+    };
+    let grant = SessionGrant {
+        id: GrantId::new(record.id),
+        surface: record.surface.clone(),
+        pattern: rules.pattern(&record.pattern, GrantForm::Pattern),
+        form: GrantForm::Pattern,
+        width,
+        terms: GrantTerms {
+            scope: match &record.subagent {
+                None => GrantScope::ServingSession,
+                Some(chain) => GrantScope::Subagent(chain.clone()),
+            },
+            lifetime: record.lifetime,
+            given_by: record.given_by.clone(),
+            request_id: record.request_id.clone(),
+        },
+        uses,
+        given_at_ms: borne.at_ms,
+    };
+    Ok((grant, left))
 }
 
 fn named(lost: Vec<(u64, Lost)>) -> Vec<(GrantId, String)> {
@@ -200,5 +338,106 @@ fn record_of(session: &SessionId, grant: &SessionGrant, line: Option<String>) ->
         given_by: terms.given_by.clone(),
         request_id: terms.request_id.clone(),
         log_line: line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const AT: i64 = 1_798_700_000_000;
+
+    fn session() -> SessionId {
+        SessionId::parse("main").unwrap()
+    }
+
+    /// What a file and the log say of a grant with this lifetime.
+    fn claim(lifetime: Lifetime, uses: u32) -> (GrantRecord, Borne) {
+        let record = GrantRecord {
+            id: 3,
+            session_id: "main".into(),
+            surface: "path".into(),
+            pattern: "~/d/*".into(),
+            exact: false,
+            width: GrantWidth::Family,
+            subagent: Some(vec!["C".into()]),
+            lifetime,
+            uses,
+            given_at_ms: AT + 5,
+            expires_at_ms: None,
+            given_by: "dialog".into(),
+            request_id: "r1".into(),
+            log_line: Some("0".repeat(64)),
+        };
+        let borne = Borne {
+            at_ms: AT,
+            request_id: "r1".into(),
+            via: "dialog".into(),
+            surface: "path_read".into(),
+            pattern: "~/d/*".into(),
+            is_family: true,
+            scope: json!({"kind": "subagent", "chain": ["C"]}),
+            lifetime: lifetime_value(lifetime),
+            uses: 0,
+        };
+        (record, borne)
+    }
+
+    fn taken(
+        (record, borne): &(GrantRecord, Borne),
+        wall_ms: i64,
+    ) -> Result<(SessionGrant, Option<Duration>), String> {
+        let rules = SessionRules::new(Some("/home/me"));
+        borne_out(&session(), &rules, record, borne, wall_ms)
+    }
+
+    #[test]
+    fn what_is_taken_over_is_what_both_say() {
+        let (grant, left) = taken(&claim(Lifetime::SessionEnd, 0), AT).unwrap();
+        assert_eq!((grant.id().get(), grant.surface(), left), (3, "path", None));
+        assert!(grant.pattern().matches("/home/me/d/x"));
+        assert_eq!(grant.terms.scope, GrantScope::Subagent(vec!["C".into()]));
+        let whole = claim(Lifetime::SessionEnd, 0);
+        let changes: [fn(&mut GrantRecord); 8] = [
+            |record| record.pattern = "*".into(),
+            |record| record.surface = "path_write".into(),
+            |record| record.width = GrantWidth::Proven,
+            |record| record.exact = true,
+            |record| record.subagent = None,
+            |record| record.lifetime = Lifetime::Uses(1),
+            |record| record.session_id = "other".into(),
+            |record| record.given_by = "select".into(),
+        ];
+        for change in changes {
+            let mut other = whole.clone();
+            change(&mut other.0);
+            assert!(
+                taken(&other, AT)
+                    .unwrap_err()
+                    .contains("not what the review log says")
+            );
+        }
+    }
+
+    #[test]
+    fn only_what_is_left_of_it_is_taken_over() {
+        let time = Lifetime::For(Duration::from_mins(1));
+        let left = |at| taken(&claim(time, 0), at).map(|(_, left)| left.unwrap());
+        assert_eq!(left(AT + 20_000), Ok(Duration::from_secs(40)));
+        // A clock before its time prolongs nothing.
+        assert_eq!(left(AT - 20_000), Ok(Duration::from_mins(1)));
+        assert_eq!(left(AT + 60_000), Err("its time is over".to_owned()));
+        let counted = |in_file, in_log| {
+            let mut claim = claim(Lifetime::Uses(5), in_file);
+            claim.1.uses = in_log;
+            taken(&claim, AT).map(|(grant, _)| grant.uses_left().unwrap())
+        };
+        assert_eq!(counted(1, 0), Ok(4));
+        // The file may be older than the log, or have been put back.
+        assert_eq!(counted(1, 3), Ok(2));
+        assert_eq!(counted(1, 5), Err("it is used up".to_owned()));
+        assert_eq!(counted(5, 0), Err("it is used up".to_owned()));
     }
 }

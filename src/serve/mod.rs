@@ -35,7 +35,7 @@ pub use event::{
 pub use listing::{ListedAsk, ListedState, Listing, Outcome, Resolution};
 pub use renewal::{Renewal, SourceFile, Trouble};
 pub use run::{Mode, Parent, ServeError, Server, Settings};
-pub use state::{CHAIN_GRACE, LinkTally, Person, Setup, State};
+pub use state::{CHAIN_GRACE, LinkTally, MOST_CHAINS, Person, Setup, State};
 
 /// Where a session tells what it asks and how that ended. Whoever listens and is slow misses some; nobody is waited for.
 pub type Broadcasts = tokio::sync::broadcast::Sender<crate::presentation::broadcast::Broadcast>;

@@ -17,7 +17,7 @@ use super::core::{Core, Errand, Notices, Rest, warning};
 use super::event::{Event, FileClock, InLine, Relay, RelayOutcome};
 use super::grants::GrantKeeper;
 use super::renewal::{Renewal, Trouble};
-use super::state::{Person, Setup, State};
+use super::state::{MOST_CHAINS, Person, Setup, State};
 use super::wake::{Woken, Worth};
 use crate::ask::{Ask, Outcome, Requester, Trust, describe};
 use crate::audit::{self, Entry, ReviewLog};
@@ -240,7 +240,9 @@ impl Server {
                 Mode::Dialog | Mode::Select | Mode::Headless => None,
             },
             annotates: !settings.annotators.is_empty(),
+            persist_grants: settings.persist_grants,
             chain: settings.authorizers,
+            most_chains: MOST_CHAINS,
         };
         let grants = SessionRules::new(settings.home.as_deref());
         let keeper = GrantKeeper::new(spool, &session, settings.persist_grants);

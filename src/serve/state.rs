@@ -32,7 +32,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::annotations::Annotations;
-pub use self::chain::{CHAIN_GRACE, LinkTally};
+pub use self::chain::{CHAIN_GRACE, LinkTally, MOST_CHAINS};
 use super::chain::AuthorizerChain;
 use super::event::{Care, Effect, Event, FileClock, InLine, ParentLife};
 use super::queue::Queue;
@@ -85,8 +85,12 @@ pub struct Setup {
     pub inbox: Option<policy::Inbox>,
     /// Whether there are annotators.
     pub annotates: bool,
+    /// Whether what is granted outlives this server.
+    pub persist_grants: bool,
     /// Who is asked before the person.
     pub chain: AuthorizerChain,
+    /// How many asks have a chain running at once.
+    pub most_chains: usize,
 }
 
 /// A serving session.

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 
 use super::{
     Alike, AnnotatorChain, AnnotatorOutcome, Answer, Authorized, AuthorizerChain, Authorizers,
-    Care, Delivery, Effect, Event, FileClock, InLine, ListedState, Listing, ParentLife, Person,
-    RelayOutcome, Renewal, Setup, Shown, State, Trouble,
+    Care, Delivery, Effect, Event, FileClock, InLine, ListedState, Listing, MOST_CHAINS,
+    ParentLife, Person, RelayOutcome, Renewal, Setup, Shown, State, Trouble,
 };
 use crate::audit::{self, Ending, Entry};
 use crate::clock::Moment;
@@ -450,7 +450,9 @@ impl Model {
             limits: policy::Limits::default(),
             inbox,
             annotates,
+            persist_grants: false,
             chain,
+            most_chains: MOST_CHAINS,
         };
         let mut state = State::new(
             setup,
@@ -530,6 +532,7 @@ impl Model {
 
     fn effects_of(&mut self, event: Event) -> Vec<Effect> {
         let effects = self.state.step(self.moment(), event);
+        self.state.check_chains();
         for effect in &effects {
             if let Effect::List(listing) = effect {
                 self.open = of_open(listing).cloned();
@@ -947,7 +950,6 @@ impl Model {
                 let asked = (digest, link.clone());
                 let before = self.authorizing.insert(id.clone(), asked);
                 assert_eq!(before, None, "{id} is with a link already");
-                assert!(self.authorizing.len() <= 8, "too many chains at once");
                 self.once_authorized.push((id, digest, link));
             }
             // It may have answered before it could be stopped.
@@ -1276,11 +1278,13 @@ proptest! {
         annotates in any::<bool>(),
         inbox in prop::option::of(Just(INBOX)),
         links in 0_usize..3,
+        at_once in 1_usize..4,
         before in prop::collection::vec(op(), 0..60),
         after in prop::collection::vec(op(), 0..8),
     ) {
         let chain = chain::of(&["first", "second"][..links]);
         let mut model = Model::with_chain(person, parent, annotates, inbox, chain);
+        model.state.set_most_chains(at_once);
         for op in before {
             model.op(op);
         }

@@ -33,7 +33,7 @@ fn rules_that_change_hold_for_the_next_ask_without_a_restart() {
 }
 
 #[test]
-fn route_7_and_conc_3_rules_that_are_read_again_settle_what_waits_and_what_is_on_screen() {
+fn conc_3_rules_that_are_read_again_settle_what_waits_and_what_is_on_screen() {
     let place = Configured::new(MAKE_IS_ASKED);
     let mut server = place.select();
     let start = |id: &str, value: &str| {
@@ -477,4 +477,43 @@ fn trust_is_shown_listed_and_taken_back_and_never_given_to_what_is_broken() {
     assert!(trust(&["--remove", project]).1.contains("was not trusted"));
     let (code, _, _) = trust(&["--list", "--remove"]);
     assert_eq!(code, 2);
+}
+
+#[test]
+fn a_tool_that_runs_commands_under_another_name_is_judged_as_a_command() {
+    let place = Configured::new(
+        r#"{
+            "permission": {"bash": {"ls *": "allow", "rm *": "deny"}, "exec_command": "allow"},
+            "shellTools": {"exec_command": {"commandArgument": "cmd", "workdirArgument": "workdir"}}
+        }"#,
+    );
+    let mut server = place.select();
+    let exec = |input: &str| {
+        let ask = place
+            .spool
+            .ask("P")
+            .args(["--tool", "exec_command", "--input", input]);
+        let config = place.path();
+        ask.args([std::ffi::OsStr::new("--config"), config.as_os_str()])
+    };
+    exec(r#"{"cmd": "ls -l"}"#).run().approved();
+    exec(r#"{"cmd": "ls -l; rm x"}"#).run().denied();
+    let child = exec(r#"{"cmd": "make", "workdir": "below"}"#)
+        .id("r1")
+        .start();
+    let question = server.question();
+    for text in ["exec_command", "make", "/work/below"] {
+        assert!(question.text.contains(text), "{}", question.text);
+    }
+    let request = place.spool.await_request("P", "r1");
+    assert_eq!(
+        request["payload"]["request"]["invokedToolName"],
+        "exec_command"
+    );
+    assert_eq!(request["payload"]["request"]["toolName"], "bash");
+    server.choose(&question, "Yes");
+    child.end().approved();
+    let ended = exec(r#"{"command": "ls -l"}"#).run();
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("\"cmd\""), "{}", ended.stderr);
 }

@@ -174,7 +174,7 @@ fn a_file_that_is_removed_by_hand_is_noticed_without_an_ask() {
 }
 
 #[test]
-fn policy_4_a_grant_is_for_its_surface_and_beats_no_deny() {
+fn a_grant_is_for_its_surface_and_beats_no_deny() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("P", &json!({"bash": {"make clean": "deny"}}));
     spool.grant(&mut server, ("C", "r1"), ("make one", "make *"), SESSION);
@@ -187,7 +187,7 @@ fn policy_4_a_grant_is_for_its_surface_and_beats_no_deny() {
 }
 
 #[test]
-fn policy_5_a_grant_holds_for_the_children_of_the_one_it_was_given_to() {
+fn policy_4_a_grant_holds_for_the_children_of_the_one_it_was_given_to() {
     let spool = TestSpool::new();
     let mut root = spool.serve_select("P", &json!({}));
     let mut relay = spool
@@ -252,6 +252,109 @@ fn policy_5_a_grant_holds_for_the_children_of_the_one_it_was_given_to() {
     root.answer("cook y", "No");
     other.end().denied();
     relay.stop();
+}
+
+#[test]
+fn policy_3_a_star_in_a_grant_lets_no_other_command_through() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let line = "grep -n \"onclick.*\" f";
+    spool.grant(&mut server, ("C", "r1"), (line, line), SESSION);
+    spool
+        .ask("P")
+        .from("C")
+        .id("r2")
+        .value(line)
+        .run()
+        .approved();
+    for (id, value) in [
+        ("r3", "grep -n \"onclick.x\" f; rm -rf y"),
+        ("r4", "grep -n \"onclick.$(rm y)\" f"),
+    ] {
+        let child = spool.ask("P").from("C").id(id).value(value).start();
+        server.answer("grep", "No");
+        child.end().denied();
+    }
+}
+
+#[test]
+fn policy_4_a_grant_is_recorded_once_in_the_scope_that_was_chosen_or_not_at_all() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let ask = |id: &str| {
+        let ask = spool.ask("P").from("C").id(id).value("make x");
+        ask.grant("bash=make *").start()
+    };
+    // An answer to the question of scope that comes too late grants nothing.
+    let mut child = ask("r1");
+    let question = server.question();
+    server.choose(&question, "Yes, for this session");
+    let scope = server.question();
+    child.running.signal(rustix::process::Signal::TERM);
+    child.running.exit_code();
+    server.await_text("taken it back");
+    server.choose(&scope, SUBAGENT);
+    server.await_text("the line was not used");
+    assert!(
+        spool
+            .events("forwarded_permission.session_recorded")
+            .is_empty()
+    );
+    let child = ask("r2");
+    server.answer("make x", "No");
+    child.end().denied();
+    spool.grant(&mut server, ("C", "r3"), ("make x", "make *"), SUBAGENT);
+    assert_eq!(spool.grants("P").len(), 1);
+    assert_eq!(
+        spool.events("forwarded_permission.session_recorded").len(),
+        1
+    );
+}
+
+#[test]
+fn policy_5_a_suggestion_that_cannot_be_used_removes_the_offer_and_not_the_ask() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let good = json!({"surface": "bash", "pattern": "make *"});
+    for (n, suggestion) in [
+        json!({"grants": []}),
+        json!(null),
+        json!({"grants": [good, {"surface": "bash"}]}),
+        json!({"grants": [good, {"surface": "", "pattern": "*"}]}),
+        json!({"grants": good}),
+        json!({"surface": "bash", "patterns": ["make *", 1]}),
+        json!({"surface": "bash", "patterns": ["make *"], "grants": []}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("r{n}");
+        let mut asked = request(&id, "P", "bash", "make x");
+        asked["sessionApproval"] = suggestion;
+        spool.put_request("P", &asked);
+        let question = server.question();
+        assert!(
+            question.text.contains("(nothing is suggested"),
+            "{}",
+            question.text
+        );
+        server.choose(&question, "Yes");
+        spool.await_response("P", &id);
+    }
+    assert!(
+        spool
+            .events("forwarded_permission.session_recorded")
+            .is_empty()
+    );
+    // The older form is as good as the newer one.
+    let mut asked = request("old", "P", "bash", "make x");
+    asked["sessionApproval"] = json!({"surface": "bash", "patterns": ["make *", "cook *"]});
+    spool.put_request("P", &asked);
+    let question = server.question();
+    server.choose(&question, "Yes, for this session");
+    let question = server.question();
+    server.choose(&question, SESSION);
+    spool.await_grants("P", |grants| grants.len() == 2);
 }
 
 #[test]

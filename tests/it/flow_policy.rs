@@ -445,6 +445,104 @@ fn the_log_of_a_server_is_read() {
     assert_eq!(said["rules"][0]["agents"], json!(["scout"]));
 }
 
+fn verdict(spool: &TestSpool, permission: &Value, args: &[&str]) -> String {
+    let (_, said) = judged(spool, &json!({ "permission": permission }), args);
+    said["verdict"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn policy_1_a_star_that_crosses_line_ends_lets_no_script_through() {
+    let spool = TestSpool::new();
+    let rules = json!({ "bash": { "*": "allow", "python *": "allow", "rm *": "deny" } });
+    assert_eq!(verdict(&spool, &rules, &["python -\nrm -rf x"]), "deny");
+    assert_eq!(
+        verdict(&spool, &rules, &["python - <<E\nrm -rf x\nE"]),
+        "ask"
+    );
+    assert_eq!(
+        verdict(&spool, &rules, &["cat <<'E'\nrm -rf x\nE"]),
+        "allow"
+    );
+    assert_eq!(
+        verdict(&spool, &rules, &["cat <<'E'\nx\nE\nrm -rf x"]),
+        "deny"
+    );
+    assert_eq!(verdict(&spool, &rules, &["python '"]), "ask");
+}
+
+#[test]
+fn policy_6_a_deny_anywhere_is_said_before_anybody_is_asked() {
+    let spool = TestSpool::new();
+    let rules = json!({ "external_directory": "ask", "bash": { "*": "ask", "rm *": "deny" } });
+    let mut server = spool.serve_select("P", &rules);
+    let mut recorded = request("r1", "P", "external_directory", "/srv/x");
+    recorded["accessIntent"]["askingUnits"] =
+        json!([{ "command": "ls /srv/x" }, { "command": "rm -rf /srv/x" }]);
+    spool.put_request("P", &recorded);
+    assert_eq!(spool.await_response("P", "r1")["state"], "denied");
+    assert!(!server.running.stdout().contains("Permission Required"));
+    server.stop();
+}
+
+#[test]
+fn policy_8_the_name_of_an_agent_makes_no_rule_milder() {
+    let spool = TestSpool::new();
+    spool.put(
+        &spool.work().join("agents/broken.md"),
+        "---\npermission:\n  bash: [allow]\n---\n",
+    );
+    let rules = json!({ "bash": { "*": "ask", "ls *": "allow", "rm *": "deny" } });
+    let config = json!({ "permission": rules }).to_string();
+    let said = |line: &str, agent: &str| {
+        run(&mut policy(
+            &spool,
+            &config,
+            &["test", line, "--agent", agent],
+        ))
+        .0
+    };
+    // Nobody has written rules for it: those for everybody hold.
+    assert_eq!(
+        [
+            said("ls -l", "unknown"),
+            said("rm x", "unknown"),
+            said("make", "unknown")
+        ],
+        [0, 1, 3]
+    );
+    // Its own could not be read: no rule allows it anything, and what is denied stays denied.
+    assert_eq!(
+        [
+            said("ls -l", "broken"),
+            said("rm x", "broken"),
+            said("make", "broken")
+        ],
+        [3, 1, 3]
+    );
+}
+
+#[test]
+fn policy_10_a_path_is_never_completed_where_it_is_judged() {
+    let spool = TestSpool::new();
+    let allowed = format!("{}/src/*", spool.work().display());
+    let rules = json!({ "permission": { "path": { "*": "ask", allowed: "allow" } } });
+    let mut recorded = request("r1", "P", "path_write", "src/a");
+    recorded["accessIntent"]["matchValues"] = json!(["/wt/42/src/a", "src/a"]);
+    recorded["accessIntent"]["requesterCwd"] = json!("/wt/42");
+    let file = spool.work().join("recorded.json");
+    let asked = |recorded: &Value| {
+        spool.put(&file, recorded.to_string());
+        judged(&spool, &rules, &["--request", file.to_str().unwrap()]).0
+    };
+    // The judge works in the directory that the rule names; the child did not.
+    assert_eq!(asked(&recorded), 3);
+    recorded["accessIntent"]["matchValues"] = json!([spool.work().join("src/a"), "src/a"]);
+    assert_eq!(asked(&recorded), 0);
+    // Facts that are not whole are none.
+    recorded["accessIntent"]["matchValues"] = json!("src/a");
+    assert_eq!(asked(&recorded), 3);
+}
+
 /// The transcript in the documentation is what really comes.
 #[test]
 fn the_documented_transcript_is_a_real_one() {

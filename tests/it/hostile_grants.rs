@@ -159,3 +159,169 @@ fn a_directory_that_was_there_first_is_no_obstacle() {
     let _server = granting(&spool);
     assert_eq!(spool.grants("P").len(), 1);
 }
+
+/// A server that keeps what is granted over a restart.
+fn keeping(spool: &TestSpool) -> Server {
+    let config = spool.config("P", &json!({"persistGrants": true}));
+    spool.serve("P").select().config(&config).start()
+}
+
+/// A spool with a kept grant for `make *`, whose server has ended.
+fn kept() -> TestSpool {
+    let spool = TestSpool::new();
+    let mut server = keeping(&spool);
+    spool.grant(&mut server, ("C", "r1"), ("make one", "make *"), SESSION);
+    server.stop();
+    assert_eq!(spool.grants("P").len(), 1);
+    spool
+}
+
+/// Starts the next server, and fails unless it refuses the grant for this reason and asks.
+#[track_caller]
+fn is_refused(spool: &TestSpool, reason: &str) {
+    let mut server = keeping(spool);
+    let refused = spool.events("grant.refused");
+    let said = refused.last().unwrap()["reason"].as_str().unwrap();
+    assert!(said.contains(reason), "{said}");
+    assert!(spool.events("grant.taken_over").is_empty());
+    assert!(spool.grants("P").is_empty());
+    is_asked(spool, &mut server, "asked", "make x");
+}
+
+fn log_path(spool: &TestSpool) -> std::path::PathBuf {
+    spool.below("state/askrelay/review.jsonl")
+}
+
+#[test]
+fn a_kept_grant_survives_its_server_and_its_number_is_not_given_again() {
+    let spool = kept();
+    // However it ended.
+    for round in 0..2 {
+        let mut server = keeping(&spool);
+        let id = format!("again{round}");
+        spool
+            .ask("P")
+            .from("D")
+            .id(&id)
+            .value("make x")
+            .run()
+            .approved();
+        assert_eq!(spool.rests_on(&id), json!([1]));
+        assert_eq!(spool.grants("P")[0]["inForce"], true);
+        server.running.kill();
+    }
+    let mut server = keeping(&spool);
+    spool.revoke(&["1"]);
+    is_asked(&spool, &mut server, "r2", "make x");
+    server.stop();
+    let mut server = keeping(&spool);
+    spool.grant(&mut server, ("C", "r3"), ("cook one", "cook *"), SESSION);
+    assert_eq!(spool.grants("P")[0]["id"], 2);
+}
+
+#[test]
+fn a_server_that_does_not_keep_grants_takes_none_over_and_leaves_none() {
+    let spool = kept();
+    let mut server = spool.serve_select("P", &json!({}));
+    assert!(spool.grants("P").is_empty());
+    is_asked(&spool, &mut server, "r2", "make x");
+    // What it granted itself is not kept by the next one, however it ended.
+    spool.grant(&mut server, ("C", "r3"), ("cook one", "cook *"), SESSION);
+    server.running.kill();
+    is_refused(&spool, "while grants were not kept");
+}
+
+#[test]
+fn without_a_log_nothing_is_kept_and_that_is_said() {
+    let spool = TestSpool::new();
+    let config = json!({"persistGrants": true, "permissionReviewLog": false});
+    let config = spool.config("P", &config);
+    let mut server = spool.serve("P").select().config(&config).start();
+    let said = server.running.stderr();
+    assert!(
+        said.contains("\"persistGrants\" is on, and no review log"),
+        "{said}"
+    );
+    spool.grant(&mut server, ("C", "r1"), ("make one", "make *"), SESSION);
+    server.stop();
+    assert!(spool.grants("P").is_empty());
+}
+
+#[test]
+fn a_kept_grant_that_was_edited_is_refused() {
+    for (key, value, reason) in [
+        ("pattern", json!("*"), "not what the review log says"),
+        ("surface", json!("write"), "not what the review log says"),
+        (
+            "lifetime",
+            json!({"kind": "for", "ms": 1}),
+            "not what the review log says",
+        ),
+        ("sessionId", json!("Q"), "not what the review log says"),
+        ("logLine", json!("0".repeat(64)), "no line that granted it"),
+        ("logLine", json!(null), "names no line"),
+        ("scope", json!({"kind": "all"}), "field \"scope\""),
+    ] {
+        let spool = kept();
+        let path = spool.grant_path("P", "1.json");
+        let mut grant = read_json(&path).unwrap();
+        grant[key] = value;
+        fs::write(&path, grant.to_string()).unwrap();
+        is_refused(&spool, reason);
+        assert_eq!(spool.quarantined().len(), 1);
+    }
+}
+
+#[test]
+fn a_kept_grant_that_others_can_reach_is_refused() {
+    let spool = kept();
+    let path = spool.grant_path("P", "1.json");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    is_refused(&spool, "its mode is 0644");
+    let spool = kept();
+    fs::hard_link(spool.grant_path("P", "1.json"), spool.below("second")).unwrap();
+    is_refused(&spool, "more than one hard link");
+    let spool = kept();
+    let path = spool.grant_path("P", "1.json");
+    fs::rename(&path, spool.below("moved")).unwrap();
+    symlink(spool.below("moved"), &path).unwrap();
+    is_refused(&spool, "symbolic link");
+}
+
+#[test]
+fn a_kept_grant_that_was_taken_back_is_refused_wherever_it_was_kept_meanwhile() {
+    for serving in [true, false] {
+        let spool = kept();
+        let server = serving.then(|| keeping(&spool));
+        let path = spool.grant_path("P", "1.json");
+        let bytes = fs::read(&path).unwrap();
+        let (code, stdout, _) = spool.revoke(&["1"]);
+        assert_eq!(code, 0);
+        assert_eq!(stdout.contains("no server held it"), !serving, "{stdout}");
+        drop(server);
+        spool.put(&path, bytes);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let before = spool.events("grant.taken_over").len();
+        let mut server = keeping(&spool);
+        let refused = spool.events("grant.refused");
+        let said = refused.last().unwrap()["reason"].as_str().unwrap();
+        assert!(said.contains("taken back"), "{said}");
+        assert_eq!(spool.events("grant.taken_over").len(), before);
+        is_asked(&spool, &mut server, "r2", "make x");
+    }
+}
+
+#[test]
+fn a_log_that_was_edited_or_put_away_bears_no_grant_out() {
+    let spool = kept();
+    let text = fs::read_to_string(log_path(&spool)).unwrap();
+    fs::write(
+        log_path(&spool),
+        text.replace("\"approved\"", "\"approvex\""),
+    )
+    .unwrap();
+    is_refused(&spool, "not whole");
+    let spool = kept();
+    fs::remove_file(log_path(&spool)).unwrap();
+    is_refused(&spool, "no line that granted it");
+}

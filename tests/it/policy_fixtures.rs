@@ -11,9 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use askrelay::policy::{
-    AgentLayer, AgentOwner, CONFIG_KEYS, CONFIG_SCHEMA, Config, DialogKeys, LayerRules, Layers,
-    MatchedRule, PermissionMap, Policy, Program, Question, SessionRules, SurfaceRules, Switch,
-    TextFidelity,
+    AgentLayer, AgentOwner, CONFIG_KEYS, CONFIG_SCHEMA, Config, Counts, DialogKeys, KEYS,
+    LayerRules, Layers, MatchedRule, PermissionMap, Policy, Program, ProjectMay, Question,
+    SessionRules, SurfaceRules, Switch, TextFidelity,
 };
 use askrelay::wire::{
     ApprovalGrant, AskingUnit, ForwardedAccessIntent, Generation, GrantWidth, PayloadKind,
@@ -529,4 +529,43 @@ fn the_schema_takes_what_is_read_and_refuses_what_is_not() {
         }
     }
     report(tried, 70, &failures);
+}
+
+/// What a project may say, and when a change counts, stands in the manual as it is in the code.
+#[test]
+fn the_tables_of_keys_in_the_manual_are_those_in_the_code() {
+    let manual =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md"))
+            .unwrap();
+    let row_of = |heading: &str, key: &str| {
+        let (_, section) = manual.split_once(heading).unwrap();
+        let section = section.split("\n#").next().unwrap();
+        let named = format!("`{key}`");
+        let rows = section.lines().filter(|line| line.starts_with("| "));
+        let mut rows = rows.filter(|row| {
+            row.contains(&named) || key == "permission" && row.starts_with("| rules,")
+        });
+        rows.next()
+            .unwrap_or_else(|| panic!("{key} below {heading}"))
+    };
+    let said_elsewhere = |key: &str| key == "$schema" || key.starts_with("tool");
+    for key in KEYS.iter().filter(|key| !said_elsewhere(key.name)) {
+        let row = row_of("### What a project may say\n", key.name);
+        let may = match key.project {
+            ProjectMay::Set => "says what holds",
+            ProjectMay::Add => "adds to yours",
+            ProjectMay::SwitchOn => "may switch on",
+            ProjectMay::SwitchOff => "may switch off",
+            ProjectMay::Lower => "may lower",
+            ProjectMay::Nothing => "says nothing",
+        };
+        assert!(row.contains(may), "{}: {row}", key.name);
+        let row = row_of("## Changes while a session runs\n", key.name);
+        let counts = match key.counts {
+            Counts::AtOnce => "| at once |",
+            Counts::FromStart => "| when the session is started again",
+            Counts::InTheAsker => "| with the next `ask`",
+        };
+        assert!(row.contains(counts), "{}: {row}", key.name);
+    }
 }

@@ -1,4 +1,4 @@
-// Bundles the drivers (child, parent, hop, units), each with the sources of the installed peer, into dist/.
+// Bundles the drivers (child, parent, hop, units, judge), each with the sources of the installed peer, into dist/.
 import { build } from "esbuild";
 import { fileURLToPath } from "node:url";
 
@@ -14,7 +14,7 @@ const peerSources = {
 };
 
 await build({
-  entryPoints: ["child", "parent", "hop", "units"].map((name) => at(`drivers/${name}.ts`)),
+  entryPoints: ["child", "parent", "hop", "units", "judge"].map((name) => at(`drivers/${name}.ts`)),
   outdir: at("dist"),
   outExtension: { ".js": ".mjs" },
   bundle: true,

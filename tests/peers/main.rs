@@ -1,6 +1,6 @@
 //! The other side is the real peer: its subagent asks our server, our child asks its server, and both at once.
 //!
-//! How command lines are read is held against the peer's own reading, and against bash.
+//! How command lines are read is held against the peer's own reading, and against bash; how rules are judged against its judge.
 //!
 //! Runs by name, `cargo test --test peers`, after `tests/peers/setup.sh`; without the drivers every test fails and says so.
 //!
@@ -19,6 +19,7 @@ mod bash;
 mod cleanup;
 mod drivers;
 mod inspection;
+mod judge;
 mod our_children;
 mod relay;
 mod shell;

@@ -180,6 +180,19 @@ impl TempSpool {
         Process::start("the peer's reader", self.driver("units", "R"))
     }
 
+    /// The peer's judge: a line of JSON for each case that is said.
+    pub(crate) fn their_judge(&self) -> Process {
+        let mut run = self.driver("judge", "J");
+        // It asks for its own directory before it is told another one.
+        run.env("PI_CODING_AGENT_DIR", self.dir.path().join("agent-J"));
+        Process::start("the peer's judge", run)
+    }
+
+    /// The home directory of whatever is started here.
+    pub(crate) fn home(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Rules for the peer's server, where the peer looks for them.
     pub(crate) fn their_rules(&self, session: &str, permission: &Value) {
         let name = format!("agent-{session}/extensions/pi-permission-system/config.json");

@@ -184,10 +184,6 @@ fn rule_shown(rule: &Rule) -> RuleShown {
 }
 
 fn not_in_force(loaded: &Loaded) -> Vec<String> {
-    let keys = loaded.config.not_in_force();
-    let unheeded = keys
-        .iter()
-        .map(|key| format!("{key:?} is not heeded in this version"));
     let project = loaded.force.sources.project.as_ref();
     let label = project.map_or("", |project| project.label.as_str());
     let withheld = loaded.layered.withheld.iter();
@@ -196,7 +192,6 @@ fn not_in_force(loaded: &Loaded) -> Vec<String> {
         .map(str::to_owned)
         .into_iter()
         .chain(withheld.map(|withheld| withheld_text(label, *withheld)))
-        .chain(unheeded)
         .collect()
 }
 

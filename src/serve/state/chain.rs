@@ -36,7 +36,7 @@ use crate::wire::{
 };
 
 /// How many asks have a chain running at once; the others wait for a place.
-pub(crate) const MOST_CHAINS: usize = 8;
+pub const MOST_CHAINS: usize = 8;
 
 /// How long the chain has an ask alone before it goes before the person as well.
 pub const CHAIN_GRACE: Duration = Duration::from_secs(2);
@@ -130,7 +130,7 @@ impl State {
         effects: &mut Vec<Effect>,
     ) -> Next {
         let id = &request.id;
-        let has_place = self.chains < MOST_CHAINS;
+        let has_place = self.chains < self.setup.most_chains;
         let Some(ask) = self.asks.get_mut(id) else {
             return Next::Others;
         };
@@ -435,7 +435,7 @@ impl State {
         if self.shutting_down {
             return;
         }
-        while self.chains < MOST_CHAINS
+        while self.chains < self.setup.most_chains
             && let Some(id) = self.chain_line.pop(self.now)
         {
             let Some(ask) = self.asks.get_mut(&id) else {
@@ -509,6 +509,12 @@ impl State {
         link.map(|link| link.name().to_owned())
     }
 
+    /// Whether a link has denied an ask, which is about to be answered so.
+    pub(super) fn is_denied_by_link(&self, id: &RequestId) -> bool {
+        let chain = self.asks.get(id).map(|ask| &ask.chain);
+        matches!(chain, Some(Chain::Ruled(ruled)) if ruled.verdict == AuthorizerVerdict::Deny)
+    }
+
     /// Whether the chain was asked about an ask and no link ruled.
     pub(super) fn chain_is_over(&self, id: &RequestId) -> bool {
         let ask = self.asks.get(id);
@@ -551,6 +557,30 @@ impl State {
     /// How many asks wait for a place before the chain.
     pub fn waiting_for_chain(&self) -> usize {
         self.chain_line.len()
+    }
+
+    /// Has so many asks have a chain running at once.
+    #[cfg(test)]
+    pub(in crate::serve) fn set_most_chains(&mut self, most: usize) {
+        self.setup.most_chains = most;
+    }
+
+    /// Fails where places are lost, or given away while others wait for one.
+    #[cfg(test)]
+    pub(in crate::serve) fn check_chains(&self) {
+        let count =
+            |is: fn(&Chain) -> bool| self.asks.values().filter(|ask| is(&ask.chain)).count();
+        let with_place = count(|chain| matches!(chain, Chain::Due | Chain::Running(_)));
+        assert_eq!(self.chains, with_place);
+        let in_line = count(|chain| matches!(chain, Chain::InLine));
+        assert_eq!(self.chain_line.len(), in_line);
+        assert!(self.chains <= self.setup.most_chains);
+        assert!(self.shutting_down || in_line == 0 || self.chains == self.setup.most_chains);
+        for ask in self.asks.values() {
+            let is_alone = matches!(ask.stage, Stage::WithChain);
+            let has_it = matches!(ask.chain, Chain::InLine | Chain::Due | Chain::Running(_));
+            assert!(has_it || !is_alone, "nobody has it: {ask:?}");
+        }
     }
 
     fn count_link(&mut self, name: &str, count: impl Fn(&mut LinkTally)) {

@@ -151,7 +151,8 @@ impl State {
                 .with_known("sessionGrantWidth", family(width))
                 .with("grantIds", ids)
                 .with("scope", scope_of(&terms.scope))
-                .with("lifetime", lifetime_value(terms.lifetime)),
+                .with("lifetime", lifetime_value(terms.lifetime))
+                .with_known("kept", self.setup.persist_grants.then_some(true)),
         );
         (decision, plan.new)
     }

@@ -306,15 +306,20 @@ impl State {
         if judgement.verdict == Verdict::Ask {
             self.note_why(&request, judgement.asked_because.as_ref());
         }
+        // No yes undoes the deny of a link that came before it.
+        let is_open = judgement.verdict == Verdict::Ask && !self.is_denied_by_link(&id);
         let fate = match fate {
-            Some(Fate::Answered(answered))
-                if answered.verdict == Plain::No || judgement.verdict == Verdict::Ask =>
-            {
+            Some(Fate::Answered(answered)) if answered.verdict == Plain::No || is_open => {
                 return self.answer_unshown(now, request, answered, effects);
             }
             Some(Fate::Answered(answered)) => {
-                if judgement.verdict == Verdict::Deny {
-                    Self::say_missed(&id, answered.batch.as_ref(), "policy denies it", effects);
+                let why = match judgement.verdict {
+                    Verdict::Allow => None,
+                    Verdict::Deny => Some("policy denies it"),
+                    Verdict::Ask => Some("an authorizer has denied it"),
+                };
+                if let Some(why) = why {
+                    Self::say_missed(&id, answered.batch.as_ref(), why, effects);
                 }
                 None
             }

@@ -6,6 +6,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
+use crate::spool::LockState;
 use crate::spool::testing::Place;
 use crate::wire::{GrantWidth, Lifetime};
 
