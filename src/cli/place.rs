@@ -150,10 +150,9 @@ impl<'a> Place<'a> {
         let layout = self.layout()?;
         let seen = layout.read(Wanted::Settings);
         self.check_global(&layout, &seen)?;
+        // What the operator should know is told by `serve` and `config check`, not to every child that asks.
         let mut force = seen.in_force(None);
-        let config = force.layered().config;
-        Self::tell_notices(&config);
-        Ok(config)
+        Ok(force.layered().config)
     }
 
     /// Reads the user's own settings.
@@ -164,9 +163,7 @@ impl<'a> Place<'a> {
         };
         let seen = layout.read(Wanted::Settings);
         self.check_global(&layout, &seen)?;
-        let config = seen.in_force(None).layered().config;
-        Self::tell_notices(&config);
-        Ok(config)
+        Ok(seen.in_force(None).layered().config)
     }
 
     fn check_global(&self, layout: &Layout, seen: &Seen) -> anyhow::Result<()> {
