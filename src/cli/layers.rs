@@ -22,6 +22,9 @@ use crate::spool::{
 };
 use crate::wire::Digest;
 
+/// How many files that cannot be used are named; of the others their number.
+const MAX_NAMED: usize = 3;
+
 /// Where the layers lie.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
@@ -466,6 +469,11 @@ impl Forming<'_> {
             untrusted.map(Trouble::Untrusted)
         } else {
             broken.extend(untrusted);
+            let more = broken.len().saturating_sub(MAX_NAMED);
+            broken.truncate(MAX_NAMED);
+            if more > 0 {
+                broken.push(format!("and {more} more"));
+            }
             Some(Trouble::Broken(broken.join("; ")))
         };
         InForce {

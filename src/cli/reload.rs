@@ -30,6 +30,9 @@ const REST_LOOK: Duration = Duration::from_millis(100);
 const AT_REST: u32 = 3;
 const REST_MOST: Duration = Duration::from_secs(1);
 
+/// How long after a change nothing is looked at: whoever writes a file again and again floods neither the log nor the person.
+const APART: Duration = Duration::from_millis(250);
+
 /// What a session takes over of a configuration: at its start, and with every renewal.
 pub(super) fn renewal(
     programs: &Programs,
@@ -108,11 +111,16 @@ impl Reload {
     }
 
     fn run(mut self, mut watched: Option<Watched>, woken: &Receiver<()>, _open: SyncSender<()>) {
+        let mut arms = false;
         while !self.renewals.is_closed() {
-            let arms = watched
-                .as_mut()
-                .is_some_and(|watched| watched.arm(&self.layout));
-            self.look();
+            let looks = self.looks();
+            if looks != self.looks {
+                // Watched before it is read, so that no change comes in between.
+                arms = watched
+                    .as_mut()
+                    .is_some_and(|watched| watched.arm(&self.layout));
+                self.look(looks);
+            }
             let wait = match (arms, self.looks.is_empty()) {
                 (_, true) => Duration::ZERO,
                 (true, false) => LOOK_BEHIND_WATCH,
@@ -134,12 +142,8 @@ impl Reload {
             .collect()
     }
 
-    /// Looks whether anything was done to the files, and hands on what has come of it.
-    fn look(&mut self) {
-        let looks = self.looks();
-        if looks == self.looks {
-            return;
-        }
+    /// Something was done to the files, which looked like this before they are read: hands on what has come of it.
+    fn look(&mut self, looks: Vec<LookedAt>) {
         self.looks = looks;
         let (mut force, mut files) = self.read();
         if force.trouble != self.force.trouble && matches!(force.trouble, Some(Trouble::Broken(_)))
@@ -224,6 +228,7 @@ impl Reload {
         self.layered = layered;
         // Where nobody takes it, the session has ended.
         let _taken = self.renewals.send(renewal);
+        std::thread::sleep(APART);
     }
 
     /// What the person is told of a change.

@@ -35,12 +35,14 @@ pub(super) enum Served {
 }
 
 impl Roles {
-    /// Looks. `served` tells whether a session is served, `trust` whose answers count where it is asked.
+    /// Looks. `served` tells whether a session is served, `trust` whose answers count where it is asked, `chain` names the links that
+    /// would be asked here.
     pub(super) fn of(
         env: &Env,
         own: &Own,
         served: impl Fn(&SessionId) -> Served,
         trust: impl Fn(&SessionId) -> Trust,
+        chain: &[String],
     ) -> Self {
         let above = role::parent_of_served(env, &own.id);
         let served = above.as_ref().ok().map(|target| served(&target.session));
@@ -48,7 +50,7 @@ impl Roles {
         let mode = mode(env);
         Self {
             child: child(env, &above),
-            decides: decides(&above, served, believed.as_ref(), mode.0),
+            decides: decides(&above, served, believed.as_ref(), mode.0, chain),
             above,
             served,
             mode,
@@ -139,18 +141,30 @@ fn decides(
     served: Option<Served>,
     trust: Option<&Trust>,
     mode: &str,
+    chain: &[String],
 ) -> (&'static str, String) {
     let is_here = mode != "headless";
     let without = |why: String| {
-        if is_here {
-            ("person", format!("the person here: {why}"))
-        } else {
-            (
+        let links = chain.join(", ");
+        match (is_here, chain.is_empty()) {
+            (true, true) => ("person", format!("the person here: {why}")),
+            (true, false) => (
+                "person",
+                format!("the chain of authorizers ({links}) and the person here: {why}"),
+            ),
+            (false, true) => (
                 "nobody",
                 format!(
                     "nobody, so it is denied as unavailable: {why}, and nobody can be asked here"
                 ),
-            )
+            ),
+            (false, false) => (
+                "chain",
+                format!(
+                    "the chain of authorizers ({links}); what it leaves open is denied as unavailable: \
+                     {why}, and nobody can be asked here"
+                ),
+            ),
         }
     };
     let Ok(target) = above else {
@@ -193,8 +207,9 @@ mod tests {
 
     #[test]
     fn who_decides_is_told_as_it_is_decided() {
-        let who =
-            |above, served, trust: Option<&Trust>, mode| decides(&above, served, trust, mode).0;
+        let who = |above, served, trust: Option<&Trust>, mode| {
+            decides(&above, served, trust, mode, &[]).0
+        };
         let any = Some(&Trust::Anybody);
         for (mode, alone, served, unserved) in [
             ("dialog", "person", "parent", "person"),
@@ -211,5 +226,10 @@ mod tests {
                 alone
             );
         }
+        let judge = ["judge".to_owned()];
+        let with_judge = |mode| decides(&above(None), None, None, mode, &judge);
+        assert_eq!(with_judge("headless").0, "chain");
+        assert_eq!(with_judge("dialog").0, "person");
+        assert!(with_judge("dialog").1.contains("(judge)"));
     }
 }

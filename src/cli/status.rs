@@ -64,6 +64,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             &own,
             |session| served_now(&sessions, &nearest(session)),
             |session| pins.trust(&nearest(session)),
+            &config.authorizer_chain,
         ),
         own: &own,
         pins: &pins,

@@ -13,13 +13,14 @@ use super::event::{
     Relay, Shown, UNRECORDED,
 };
 use super::grants::GrantKeeper;
-use super::renewal::{Renewal, Trouble};
+use super::renewal::Renewal;
 use super::state::State;
 use super::wake::{Closed, Woken};
 use crate::ask::describe;
 use crate::audit::{self, AuditError, Entry, Recall, ReviewLog, Unwritten};
 use crate::clock::{self, Moment};
 use crate::presentation::broadcast::Broadcast;
+use crate::presentation::text;
 use crate::process;
 use crate::prompt::{PersonEvent, Prompter};
 use crate::spool::{
@@ -53,6 +54,8 @@ impl std::fmt::Debug for Notices {
 
 /// How long work goes on before other inputs get their turn.
 const SLICE: Duration = Duration::from_millis(5);
+/// Most UTF-16 units of a trouble in the heartbeat: the record must stay one that is read.
+const MAX_TROUBLE_UNITS: usize = 1_000;
 /// Of how many requests the age is asked for when decisions about them are looked up.
 const MOST_DATED: usize = 256;
 
@@ -420,11 +423,9 @@ impl Core {
                 mode: Some(self.mode.to_owned()),
                 agent: Some(self.agent.clone()),
                 log_failure: self.log.failure(),
-                config_failure: self
-                    .state
-                    .config_trouble()
-                    .map(Trouble::text)
-                    .map(str::to_owned),
+                config_failure: self.state.config_trouble().map(|trouble| {
+                    text::clip_utf16(trouble.text(), MAX_TROUBLE_UNITS).into_owned()
+                }),
                 authorizers: self.state.link_health(),
             }),
         };
@@ -807,7 +808,7 @@ impl Core {
 
     /// Tells the person something that needs no answer; where nobody is asked, whoever runs the session.
     pub(super) fn notice(&mut self, text: &str) {
-        let text = crate::presentation::text::visible(text);
+        let text = text::visible(text);
         match (&mut self.prompter, &self.notices) {
             (Some(prompter), _) => prompter.notice(&text),
             (None, Some(notices)) => notices.tell(&text),

@@ -517,3 +517,42 @@ fn a_tool_that_runs_commands_under_another_name_is_judged_as_a_command() {
     assert_eq!(ended.code, 2);
     assert!(ended.stderr.contains("\"cmd\""), "{}", ended.stderr);
 }
+
+#[test]
+fn the_screen_says_that_a_file_is_broken_that_it_is_mended_and_why_a_question_went() {
+    for mode in ["dialog", "inbox"] {
+        let place = Configured::new(MAKE_IS_ASKED);
+        let mut screen = place.serve().args(["--mode", mode]).on_screen(120, 30);
+        let child = place.spool.ask("P").value("make one").id("r1").start();
+        place.spool.await_event("permission_request.waiting", "r1");
+        if mode == "inbox" {
+            screen.await_question("Enter reviews");
+            screen.press("\r");
+        }
+        screen.await_text("make one");
+        place.write("{");
+        screen.await_text("the configuration cannot be used");
+        place.write(MAKE_IS_ALLOWED);
+        screen.await_text("allow it");
+        child.end().approved();
+        screen.signal(rustix::process::Signal::TERM);
+        assert_eq!(screen.exit_code(), 0);
+    }
+}
+
+#[test]
+fn a_failure_of_any_length_leaves_the_heartbeat_one_that_is_read() {
+    let place = Configured::new(MAKE_IS_ASKED);
+    for name in ["a", "b", "c", "d", "e"] {
+        let name = name.repeat(200);
+        put(
+            &place.agent(&name),
+            "---\npermission:\n  bash: \"\u{1}\"\n---\n",
+        );
+    }
+    let server = place.headless();
+    let failure = place.await_failure("is allowed nothing");
+    assert!(failure.chars().count() < 1_010, "{failure}");
+    assert!(server.running.stderr().contains("and 2 more"));
+    place.ask("scout", "ls").approved();
+}

@@ -6,7 +6,18 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
+use askrelay::audit::{Options, ReviewLog};
+use askrelay::policy::{Layers, Lifetime, Limits, Policy};
+use askrelay::presentation::select::{Choice, GrantScope};
+use askrelay::prompt::{Answerer, PersonEvent, PersonEvents, Prompter};
+use askrelay::serve::{
+    Annotators, AuthorizerChain, Broadcasts, Mode, Server as Serving, Settings, Shown,
+};
+use askrelay::wire::{GrantWidth, RequestId, SessionId, UserSurface};
 use serde_json::{Value, json};
 
 use crate::support::grants::{SESSION, SUBAGENT};
@@ -413,4 +424,140 @@ fn conc_3_grants_that_race_their_revocation_allow_nothing_behind_it_and_each_ask
             assert_eq!(spool.ends_of(&id).len(), 1, "{id}");
         }
     }
+}
+
+/// Grants the first ask for some time or some uses, and denies the others.
+struct Deputy {
+    first: Option<Lifetime>,
+    events: PersonEvents,
+}
+
+impl Prompter for Deputy {
+    fn show(&mut self, shown: Shown) {
+        let choice = self
+            .first
+            .take()
+            .map_or(Choice::Deny, |lifetime| Choice::Session {
+                scope: GrantScope::ServingSession,
+                width: GrantWidth::Proven,
+                lifetime,
+            });
+        let chosen = PersonEvent::Chosen {
+            id: shown.request.id.clone(),
+            digest: shown.digest,
+            choice,
+            by: Answerer::Person(UserSurface::Dialog),
+        };
+        drop(self.events.send(chosen));
+    }
+
+    fn withdraw(&mut self, _id: &RequestId, _why: &str) {}
+
+    fn notice(&mut self, _text: &str) {}
+}
+
+/// A session that is served in this process until it is stopped.
+struct Served {
+    stop: tokio::sync::oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Served {
+    fn stop(self) {
+        drop(self.stop);
+        self.serving.join().unwrap();
+    }
+}
+
+fn served(spool: &TestSpool, first: Option<Lifetime>) -> Served {
+    let log = spool.below("state/askrelay/review.jsonl");
+    let log = Arc::new(ReviewLog::open(&log, Options::default()).unwrap());
+    let settings = Settings {
+        session: SessionId::parse("P").unwrap(),
+        agent: "lead".to_owned(),
+        mode: Mode::Dialog,
+        parent: None,
+        renewals: tokio::sync::mpsc::unbounded_channel().1,
+        trouble: None,
+        policy: Arc::new(Policy::from_layers(&Layers::default())),
+        home: None,
+        forwarding_timeout: Duration::from_mins(10),
+        request_max_age: Duration::from_mins(15),
+        limits: Limits::default(),
+        require_audit: false,
+        persist_grants: true,
+        notices: None,
+        broadcasts: Broadcasts::new(1),
+        annotators: Annotators::default().chain(&[]),
+        authorizers: AuthorizerChain::default(),
+    };
+    let place = spool.open();
+    let (events, person) = tokio::sync::mpsc::unbounded_channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let prompter: Option<Box<dyn Prompter>> = Some(Box::new(Deputy { first, events }));
+    let serving = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(async {
+            let server = Serving::start(&place, settings, None, log, prompter, person).unwrap();
+            server.run(async { drop(stopped.await) }).await.unwrap();
+        });
+    });
+    Served { stop, serving }
+}
+
+#[test]
+fn a_grant_for_some_uses_counts_them_over_a_restart_and_is_gone_after_the_last() {
+    let spool = TestSpool::new();
+    let ask = |id: &str| {
+        let ask = spool.ask("P").from("C").id(id).value("make x");
+        ask.grant("bash=make *").run()
+    };
+    let server = served(&spool, Some(Lifetime::Uses(3)));
+    ask("r1").approved();
+    let left = |of: u64| {
+        spool.await_grants("P", |grants| {
+            grants.first().is_some_and(|grant| grant["usesLeft"] == of)
+        });
+    };
+    left(3);
+    ask("r2").approved();
+    left(2);
+    server.stop();
+    let server = served(&spool, None);
+    left(2);
+    ask("r3").approved();
+    ask("r4").approved();
+    until("the last use", || !spool.events("grant.used_up").is_empty());
+    ask("r5").denied();
+    assert!(spool.grants("P").is_empty());
+    server.stop();
+    // It does not come back either.
+    let server = served(&spool, None);
+    ask("r6").denied();
+    server.stop();
+}
+
+#[test]
+fn a_grant_for_a_time_ends_by_the_servers_own_clock() {
+    let spool = TestSpool::new();
+    let ask = |id: &str| {
+        let ask = spool.ask("P").from("C").id(id).value("make x");
+        ask.grant("bash=make *").run()
+    };
+    let server = served(&spool, Some(Lifetime::For(Duration::from_secs(2))));
+    ask("r1").approved();
+    let grant = read_json(&spool.grant_path("P", "1.json"));
+    // A slow machine may have come too late to see it.
+    if let Some(grant) = grant {
+        let (given, ends) = (&grant["givenAt"], &grant["expiresAt"]);
+        assert_eq!(ends.as_i64().unwrap() - given.as_i64().unwrap(), 2_000);
+    }
+    until("the end of its time", || {
+        !spool.events("grant.expired").is_empty()
+    });
+    ask("r2").denied();
+    assert!(spool.grants("P").is_empty());
+    server.stop();
 }
