@@ -751,6 +751,7 @@ fn programs(
                         command,
                         timeout,
                         env,
+                        directory: None,
                     },
                 )),
                 None => wrong(
