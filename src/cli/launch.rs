@@ -118,14 +118,17 @@ fn lineage(
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.user_config()?;
+    let asking = place.user_config()?;
+    asking.warn();
+    let config = &asking.config;
     // The child must find a spool, even if it is the first to ask.
     let spool = place.spool(Missing::Create)?;
     let own = role::served(
         env,
         args.session.as_deref(),
-        &Place::default_session(&config),
+        &Place::default_session(config),
     );
+    asking.check_default_is_meant(&own.reason)?;
     let parent = SessionId::parse(&own.id).map_err(|error| {
         Hinted::usage(
             format!("{:?} cannot be asked: {error}", own.id),
