@@ -9,6 +9,7 @@ use super::exit::Exit;
 use super::place::Place;
 use super::role::Ancestor;
 use super::{Hinted, PlaceArgs, output, pin, role};
+use crate::audit::{Entry, Event};
 use crate::clock;
 use crate::presentation::text::visible;
 use crate::spool::{LivenessProbe, Missing, Spool};
@@ -191,6 +192,12 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
             command.env(name, place.absolute(path));
         }
     }
+    // So that a child that never asks can be told from one that there was not.
+    let launched = Entry::new(Event::ChildLaunched)
+        .with("childSessionId", child.as_str())
+        .with("parentSessionId", parent.as_str())
+        .with("agentName", agent.as_str());
+    let _recorded = place.log(config).append(clock::wall_ms(), &launched);
     // Only comes back when it failed.
     let error = command.exec();
     let exit = if error.kind() == std::io::ErrorKind::NotFound {
