@@ -53,6 +53,12 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     let own = role::served(env, None, &default);
     let ancestors = role::lineage(env)?;
     let pins = Pins::new(env, None, &ancestors, config.require_seal.is_on())?;
+    // A name without a program decides nothing.
+    let named = config.authorizer_chain.iter();
+    let links: Vec<String> = named
+        .filter(|name| config.authorizers.contains_key(*name))
+        .cloned()
+        .collect();
     let nearest = |session: &SessionId| pins.nearest_known(session, &own.id);
     let seen = Seen {
         path: place.spool_path()?,
@@ -65,7 +71,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             &own,
             |session| served_now(&sessions, &nearest(session)),
             |session| pins.trust(&nearest(session)),
-            &config.authorizer_chain,
+            &links,
         ),
         own: &own,
         pins: &pins,
