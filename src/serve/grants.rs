@@ -195,6 +195,12 @@ impl Core {
         let wall_ms = clock::wall_ms().max(said.newest_ms.unwrap_or(i64::MIN));
         for found in found {
             let name = found.name;
+            if name.starts_with('.') {
+                // What a server was writing when it ended. It is nothing, whoever wrote it.
+                let swept = self.grants.files.sweep(&name);
+                self.trouble("grant files", swept);
+                continue;
+            }
             let borne = found.read.and_then(|(record, stamp)| {
                 if let Some(trouble) = &trouble {
                     return Err(format!("the review log cannot be read: {trouble}"));
@@ -235,10 +241,11 @@ impl Core {
             .with("givenWith", grant.terms.request_id.as_str());
         self.record(&[entry]);
         self.grants.files.adopt(record.id, stamp);
-        let uses = grant.uses;
-        self.grants
-            .records
-            .insert(grant.id(), GrantRecord { uses, ..record });
+        let counted_in_file = record.uses;
+        self.grants.records.insert(grant.id(), record);
+        if grant.uses != counted_in_file {
+            self.count_grant(&grant);
+        }
         self.state.take_over(now, grant, left);
     }
 
