@@ -443,6 +443,7 @@ impl Dialog {
         let Some(open) = &mut self.open else {
             return Vec::new();
         };
+        let withheld = open.withholds();
         let Step::Scope { question, cursor } = &mut open.step else {
             return Vec::new();
         };
@@ -451,7 +452,7 @@ impl Dialog {
                 *cursor = moved(*cursor, question.options.len(), code);
             }
             KeyCode::Esc => open.step = decide(&open.options),
-            KeyCode::Enter => {
+            KeyCode::Enter if !withheld => {
                 if let Answer::Chosen(choice) = question.choose(*cursor) {
                     return self.choose(choice);
                 }

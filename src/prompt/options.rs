@@ -4,7 +4,7 @@
 //! question is open, and nothing else moves for it.
 
 use crate::policy::DialogKeys;
-use crate::presentation::select::{Choice, Meaning, Question, together_label};
+use crate::presentation::select::{Brief, Choice, Meaning, Question, together_label};
 use crate::serve::Alike;
 use crate::wire::GrantWidth;
 
@@ -15,6 +15,8 @@ pub(super) struct DialogOption {
     pub(super) key: char,
     /// Its text, visible.
     pub(super) label: String,
+    /// Its text where that has no room.
+    pub(super) brief: Option<Brief>,
     pub(super) leads: Leads,
     pub(super) allows: bool,
 }
@@ -51,6 +53,7 @@ pub(super) fn offered(question: &Question, keys: &DialogKeys) -> Vec<DialogOptio
             let option = DialogOption {
                 key,
                 label,
+                brief: option.brief.clone(),
                 leads: Leads::On(index),
                 allows,
             };
@@ -70,6 +73,7 @@ pub(super) fn to_table(alike: &Alike, keys: &DialogKeys) -> Option<DialogOption>
     Some(DialogOption {
         key: table_key(keys),
         label: together_label(count),
+        brief: None,
         leads: Leads::ToTable,
         allows: true,
     })

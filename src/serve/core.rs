@@ -54,8 +54,6 @@ impl std::fmt::Debug for Notices {
 
 /// How long work goes on before other inputs get their turn.
 const SLICE: Duration = Duration::from_millis(5);
-/// Most UTF-16 units of a trouble in the heartbeat: the record must stay one that is read.
-const MAX_TROUBLE_UNITS: usize = 1_000;
 /// Of how many requests the age is asked for when decisions about them are looked up.
 const MOST_DATED: usize = 256;
 
@@ -423,9 +421,8 @@ impl Core {
                 mode: Some(self.mode.to_owned()),
                 agent: Some(self.agent.clone()),
                 log_failure: self.log.failure(),
-                config_failure: self.state.config_trouble().map(|trouble| {
-                    text::clip_utf16(trouble.text(), MAX_TROUBLE_UNITS).into_owned()
-                }),
+                config_failure: (self.state.config_trouble())
+                    .map(|trouble| trouble.text().to_owned()),
                 authorizers: self.state.link_health(),
             }),
         };
@@ -613,6 +610,10 @@ impl Core {
         if !matches!(delivery, Delivery::Failed(_)) {
             self.unrecorded.remove(&id);
         }
+        if !matches!(delivery, Delivery::Failed(_) | Delivery::Delivered) {
+            // What comes of it otherwise grants nothing.
+            self.grants.forget_line(&id);
+        }
         self.dispatch(clock::now(), Event::Answered(id, delivery));
     }
 
@@ -656,9 +657,13 @@ impl Core {
         let Ok(bytes) = response.to_sealed_json(&self.seal_key) else {
             return Delivery::Failed("the response cannot be written as JSON".to_owned());
         };
-        match self.inbox.answer(&answer.id, Some(answer.stamp), &bytes) {
-            Ok(AnswerOutcome::Delivered) if counts => Delivery::Delivered,
-            Ok(AnswerOutcome::Delivered) => Delivery::Unrecorded,
+        let answered = self.inbox.answer(&answer.id, Some(answer.stamp), &bytes);
+        if let Ok(AnswerOutcome::Left(error)) = &answered {
+            self.warn(error);
+        }
+        match answered {
+            Ok(AnswerOutcome::Delivered | AnswerOutcome::Left(_)) if counts => Delivery::Delivered,
+            Ok(AnswerOutcome::Delivered | AnswerOutcome::Left(_)) => Delivery::Unrecorded,
             Ok(AnswerOutcome::Unclaimed) => Delivery::Unclaimed,
             Ok(AnswerOutcome::RequestChanged) => Delivery::RequestChanged,
             Ok(AnswerOutcome::AlreadyThere(found)) => self.already_there(&answer, &found),
@@ -760,6 +765,7 @@ impl Core {
         if answer.entries.is_empty() {
             return !self.unrecorded.contains(&answer.id);
         }
+        self.grants.forget_line(&answer.id);
         let recorded = match answer.care {
             Care::Fast => self.record_or(&answer.entries, self.unwritten()),
             Care::Person => {
