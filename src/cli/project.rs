@@ -82,7 +82,7 @@ impl ProjectSeen {
             Err(error) => {
                 let what = match error {
                     TrustError::Spool(error) => crate::ask::describe(&error),
-                    TrustError::Garbled { .. } => error.to_string(),
+                    TrustError::Garbled { .. } | TrustError::TooMany { .. } => error.to_string(),
                 };
                 Self::Changed(files, what)
             }

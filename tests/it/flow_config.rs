@@ -545,6 +545,47 @@ fn trust_is_shown_listed_and_taken_back_and_never_given_to_what_is_broken() {
 }
 
 #[test]
+fn what_a_project_takes_out_of_force_is_shown_before_it_is_trusted() {
+    let place = Configured::new(
+        r#"{"permission": {"*": "deny", "bash": {"rm *": "deny", "dd *": "deny"}, "read": {"*.key": "deny"}, "web": "deny"}}"#,
+    );
+    put(
+        &place.agent("scout"),
+        "---\npermission:\n  bash:\n    \"cook *\": deny\n---\n",
+    );
+    put(
+        &place.of_project(".askrelay/config.json"),
+        r#"{"permission": {"*": "ask", "bash": {"rm *": "ask", "ls": "allow"}, "read": "ask"}}"#,
+    );
+    put(
+        &place.of_project(".askrelay/agents/scout.md"),
+        "---\npermission:\n  bash: ask\n---\n",
+    );
+    let mut relay = place.relay();
+    let project = place.of_project("");
+    relay.args(["config", "trust", "--yes", project.to_str().unwrap()]);
+    let (code, stdout, stderr) = run(&mut relay);
+    assert_eq!(code, 0, "{stderr}");
+    let (_, lost) = stdout
+        .split_once("denies of yours that it takes out of force:\n")
+        .unwrap();
+    let lost: Vec<&str> = lost
+        .lines()
+        .take_while(|line| line.starts_with("  "))
+        .collect();
+    assert_eq!(
+        lost,
+        [
+            "  bash: rm *",
+            "  read: *.key",
+            "  whatever no rule names",
+            "  bash: dd *  (agent scout)",
+            "  bash: cook *  (agent scout)",
+        ]
+    );
+}
+
+#[test]
 fn a_tool_that_runs_commands_under_another_name_is_judged_as_a_command() {
     let place = Configured::new(
         r#"{
