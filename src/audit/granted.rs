@@ -25,6 +25,8 @@ const MOST_BYTES: u64 = 256 << 20;
 /// What stands before the hash at the end of a line.
 const CHAIN_KEY: &[u8] = b",\"chain\":\"";
 const HASH_DIGITS: usize = 64;
+/// Numbers from here on are none that a server gave, for it counts from 1; a line that says so was written to leave it none.
+const NO_NUMBER: u64 = 1 << 53;
 
 /// A grant that a file claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +79,11 @@ pub enum NotBorne {
     #[error("no person's approval stands beside the line that granted it")]
     NoPerson,
     /// Its end stands behind it.
-    #[error("the review log says that it was taken back, used up or over")]
+    #[error("the review log says that it was taken back, used up, over, or never in force")]
     Ended,
+    /// What its answer says behind it is that nobody took it.
+    #[error("the answer that it was given with did not reach its requester")]
+    NotAnswered,
 }
 
 /// What a log says about claimed grants.
@@ -92,14 +97,17 @@ pub struct GrantedLog {
     pub newest_ms: Option<i64>,
 }
 
-/// Looks in the log at `path` for what it says about grants of a session.
+/// Looks in the log at `path` for what it says about grants of a session, whose requests lie in the directory `requests`: sessions of
+/// other spools may have the same name, and the same log.
 pub fn granted(
     path: &Path,
     session: &SessionId,
+    requests: &str,
     claims: &[Claim],
 ) -> Result<GrantedLog, AuditError> {
     let mut search = Search {
         session,
+        requests,
         open: claims
             .iter()
             .map(|claim| (claim.line.as_str(), claim))
@@ -111,6 +119,7 @@ pub fn granted(
         is_whole: true,
         next: None,
         ended: HashSet::new(),
+        unanswered: HashSet::new(),
         uses: HashMap::new(),
         beside: Vec::new(),
     };
@@ -129,6 +138,7 @@ pub fn granted(
 
 struct Search<'a> {
     session: &'a SessionId,
+    requests: &'a str,
     /// The numbers that lines are still looked for, by their hash.
     open: HashMap<&'a str, Vec<u64>>,
     found: GrantedLog,
@@ -138,6 +148,8 @@ struct Search<'a> {
     next: Option<Vec<u8>>,
     /// Numbers of grants whose end was seen.
     ended: HashSet<u64>,
+    /// Asks whose recorded answer reached nobody, or was only given out by the next server: nothing was granted with it.
+    unanswered: HashSet<String>,
     /// How many answers rested on a grant.
     uses: HashMap<u64, u32>,
     /// What the line behind this one granted, if this one says that a person approved it.
@@ -203,14 +215,23 @@ impl Search<'_> {
             list.into_iter()
                 .flatten()
                 .filter_map(Value::as_u64)
+                .filter(|number| *number < NO_NUMBER)
                 .collect()
         };
         match Event::from_name(entry.event()) {
-            Some(Event::GrantExpired | Event::GrantUsedUp | Event::GrantRevoked)
-                if entry.text("sessionId") == Some(self.session.as_str()) =>
-            {
+            Some(
+                Event::GrantExpired
+                | Event::GrantUsedUp
+                | Event::GrantRevoked
+                | Event::GrantRefused,
+            ) if entry.text("sessionId") == Some(self.session.as_str()) => {
+                // One that is refused for its file has no number there.
                 let id = entry.members().get("grantId").and_then(Value::as_u64);
                 self.ended.extend(id);
+            }
+            Some(Event::AnswerUnclaimed | Event::DecisionRecalled) if self.is_of_session(entry) => {
+                self.unanswered
+                    .extend(entry.request_id().map(str::to_owned));
             }
             Some(Event::SessionRecorded) if self.is_own(entry) => {
                 let newest = numbers("grantIds").into_iter().max();
@@ -226,8 +247,14 @@ impl Search<'_> {
         }
     }
 
-    fn is_own(&self, entry: &Logged) -> bool {
+    fn is_of_session(&self, entry: &Logged) -> bool {
         entry.text("targetSessionId") == Some(self.session.as_str())
+    }
+
+    /// Whether it is about an ask of this session in this spool.
+    fn is_own(&self, entry: &Logged) -> bool {
+        let within = |path: &str| Some(path.strip_prefix(self.requests)?.starts_with('/'));
+        self.is_of_session(entry) && entry.text("requestPath").and_then(within) == Some(true)
     }
 
     /// What the line that granted it says about a grant.
@@ -242,6 +269,9 @@ impl Search<'_> {
             .filter(|entry| entry.event() == Event::SessionRecorded.name() && self.is_own(entry))
             .and_then(|entry| self.read(id, entry))
             .ok_or(NotBorne::OtherLine)?;
+        if self.unanswered.contains(&borne.request_id) {
+            return Err(NotBorne::NotAnswered);
+        }
         if entry.and_then(|entry| entry.flag("kept")) != Some(true) {
             return Err(NotBorne::NotForKeeping);
         }
@@ -295,7 +325,8 @@ fn is_by_person(entry: &Logged, request_id: &str, via: &str) -> bool {
 
 /// Whether a line may be about grants.
 fn may_tell(bytes: &[u8]) -> bool {
-    memchr::memmem::find(bytes, b"\"grant").is_some()
+    let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
+    has("\"grant") || has(Event::AnswerUnclaimed.name()) || has(Event::DecisionRecalled.name())
 }
 
 /// The hash that a line is chained to.

@@ -10,7 +10,7 @@ use super::{Hinted, PlaceArgs, grants};
 use crate::audit::{Entry, Event, ReviewLog};
 use crate::clock;
 use crate::presentation::text::visible;
-use crate::spool::{GrantView, GrantsOf, LockState, Spool, TakenBack};
+use crate::spool::{GrantView, GrantsOf, LockState, Spool, SpoolError, TakenBack};
 
 /// How long a server is waited for that is just publishing an answer. That takes it milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,6 +48,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         Some(ids) => unknown(&grants, ids)?,
         None => Vec::new(),
     };
+    let (mut kept, mut errors) = (Vec::new(), Vec::new());
     if let Some(spool) = spool {
         // A configuration that cannot be used must not keep anybody from taking something back.
         let config = place.config().map(|loaded| loaded.config);
@@ -57,24 +58,48 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             if meant.is_empty() {
                 continue;
             }
-            missing.extend(take_back(&spool, &log, of, &meant, args.json, &mut out)?);
+            // What goes wrong in one session keeps nothing of another.
+            let left = take_back(&spool, &log, of, &meant, args.json, &mut out)?;
+            missing.extend(left.gone);
+            kept.extend(left.kept);
+            errors.extend(left.errors);
         }
     }
-    for id in &missing {
-        if args.json {
+    missing.sort_unstable();
+    missing.dedup();
+    if args.json {
+        for id in missing.iter().chain(&kept) {
             out.json(&serde_json::json!({"id": id, "revoked": false}))?;
         }
     }
     out.flush()?;
-    if missing.is_empty() {
-        return Ok(Exit::Ok);
+    for error in &errors {
+        let text = crate::ask::describe(error);
+        output::error(&anyhow::anyhow!("not revoked: {text}"), Some(&error.hint()));
     }
-    let numbers: Vec<String> = missing.iter().map(u64::to_string).collect();
-    output::error(
-        &anyhow::anyhow!("there is no grant {}", numbers.join(", ")),
-        Some("`askrelay ls --grants` lists what is granted"),
-    );
-    Ok(Exit::Denied)
+    if !missing.is_empty() {
+        let numbers: Vec<String> = missing.iter().map(u64::to_string).collect();
+        output::error(
+            &anyhow::anyhow!("there is no grant {}", numbers.join(", ")),
+            Some("`askrelay ls --grants` lists what is granted"),
+        );
+    }
+    if missing.is_empty() && errors.is_empty() {
+        Ok(Exit::Ok)
+    } else {
+        Ok(Exit::Denied)
+    }
+}
+
+/// What is not taken back.
+#[derive(Default)]
+struct Left {
+    /// Numbers of grants that were gone already.
+    gone: Vec<u64>,
+    /// Numbers of those whose files could not be removed.
+    kept: Vec<u64>,
+    /// Why.
+    errors: Vec<SpoolError>,
 }
 
 /// Which of these numbers no session has. One that several sessions have means none of them.
@@ -96,7 +121,6 @@ fn unknown(grants: &[GrantsOf], ids: &[u64]) -> anyhow::Result<Vec<u64>> {
             }
         }
     }
-    unknown.dedup();
     Ok(unknown)
 }
 
@@ -109,7 +133,7 @@ fn meant<'a>(of: &'a GrantsOf, ids: Option<&[u64]>) -> Vec<(u64, &'a GrantView)>
         .collect()
 }
 
-/// Takes grants of a session back, records it, and says so. Gives the numbers of those that were gone already.
+/// Takes grants of a session back, records it, and says so.
 fn take_back(
     spool: &Spool,
     log: &ReviewLog,
@@ -117,16 +141,27 @@ fn take_back(
     meant: &[(u64, &GrantView)],
     as_json: bool,
     out: &mut Out,
-) -> anyhow::Result<Vec<u64>> {
+) -> anyhow::Result<Left> {
     let ids: Vec<u64> = meant.iter().map(|(id, _)| *id).collect();
+    let mut left = Left::default();
     let Some(session) = &of.session else {
-        return Ok(ids);
+        left.gone = ids;
+        return Ok(left);
+    };
+    let back = match spool.take_back(session, &ids, PATIENCE) {
+        Ok(back) => back,
+        Err(error) => {
+            left.kept = ids;
+            left.errors = vec![error];
+            return Ok(left);
+        }
     };
     let TakenBack {
         taken,
         unknown,
+        failed,
         unlocked,
-    } = spool.take_back(session, &ids, PATIENCE)?;
+    } = back;
     let was_in_force = of.lock == LockState::Held;
     for (id, view) in meant.iter().filter(|(id, _)| taken.contains(id)) {
         let record = view.record.as_deref();
@@ -172,5 +207,7 @@ fn take_back(
             "the server could not be kept from publishing meanwhile: an answer that was on its way may still rest on this",
         );
     }
-    Ok(unknown)
+    left.gone = unknown;
+    (left.kept, left.errors) = failed.into_iter().unzip();
+    Ok(left)
 }

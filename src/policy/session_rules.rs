@@ -105,7 +105,7 @@ impl SessionRules {
         terms: &GrantTerms,
     ) {
         let new = SessionGrant {
-            id: GrantId::new(self.last + 1),
+            id: GrantId::new(self.last.saturating_add(1)),
             surface: surface.to_owned(),
             pattern,
             form,
@@ -123,7 +123,7 @@ impl SessionRules {
             plan.ids.push(same.id);
             return;
         }
-        self.last += 1;
+        self.last = new.id.get();
         plan.ids.push(new.id);
         plan.new.push(new);
     }

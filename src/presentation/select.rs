@@ -136,8 +136,35 @@ pub enum Meaning {
 pub struct QuestionOption {
     /// Its text, visible.
     pub label: String,
+    /// Its text where that has no room, if there is another option that begins as it does.
+    pub brief: Option<Brief>,
     /// What choosing it means.
     pub meaning: Meaning,
+}
+
+/// The text of an option on a narrow screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brief {
+    /// How many columns of the label tell the option from the others. With fewer, this text stands in its place.
+    told_by: usize,
+    /// Text whose first columns tell it from the others.
+    text: String,
+}
+
+impl Brief {
+    /// The brief form of a label that begins with `head`, which tells it from the others; `text` is what it says in few columns.
+    fn of(head: &str, text: String) -> Self {
+        Self {
+            told_by: text::width(head),
+            text,
+        }
+    }
+}
+
+/// The label of an option within this many columns: what tells it from the others is never cut where there is a brief form.
+pub fn label_within(label: &str, brief: Option<&Brief>, columns: usize) -> String {
+    let brief = brief.filter(|brief| text::width(label) > columns && brief.told_by >= columns);
+    text::clip_columns(brief.map_or(label, |brief| &brief.text), columns).into_owned()
 }
 
 /// What is asked.
@@ -286,7 +313,17 @@ impl Question {
             } else {
                 Meaning::AskScope(width)
             };
-            option(session_label(ask.grants, width), meaning)
+            let brief = match (proven_direction(ask.grants), width) {
+                (None, _) => None,
+                (Some(_), GrantWidth::Family) => Some("both, this session"),
+                (Some(_), GrantWidth::Proven) => Some("this session"),
+            };
+            // What is told apart stands at the end of the longer one.
+            let head = "Yes, for this session: reading and writing";
+            QuestionOption {
+                brief: brief.map(|brief| Brief::of(head, brief.to_owned())),
+                ..option(session_label(ask.grants, width), meaning)
+            }
         };
         // The first four mean the same under every question: a number typed by habit never turns a no into a yes.
         let mut options = vec![
@@ -497,6 +534,7 @@ fn number(line: &str) -> Option<usize> {
 fn option(label: impl Into<String>, meaning: Meaning) -> QuestionOption {
     QuestionOption {
         label: label.into(),
+        brief: None,
         meaning,
     }
 }
@@ -556,7 +594,20 @@ impl Scopes {
                 width,
                 lifetime,
             };
-            option(format!("{label}: {what}"), Meaning::Choose(choice))
+            let (head, brief) = match (scope, lifetime) {
+                (GrantScope::Requester, _) => ("This subagent only", "subagent only".to_owned()),
+                (_, Lifetime::SessionEnd) => {
+                    ("The whole session, parent", "whole session".to_owned())
+                }
+                (_, Lifetime::For(time)) => {
+                    (label.as_str(), format!("all, {} min", time.as_secs() / 60))
+                }
+                (_, Lifetime::Uses(uses)) => (label.as_str(), format!("all, {uses} times")),
+            };
+            QuestionOption {
+                brief: Some(Brief::of(head, format!("{brief}: {what}"))),
+                ..option(format!("{label}: {what}"), Meaning::Choose(choice))
+            }
         });
         options.collect()
     }

@@ -18,18 +18,18 @@
     reason = "of all keys that there are, most mean nothing here"
 )]
 
-use std::fmt::Write as _;
-
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
 use ratatui::style::Stylize as _;
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 
 use super::countdown::Countdown;
 use super::keys::{Guard, Meant};
 use super::line_editor::LineEditor;
+use super::options::{DialogOption, Leads, offered, to_table};
 use super::paint::Frame;
 use super::reader::Reader;
+use super::said;
 use super::table::{AnswerKey, Done, Table, TableKeys};
 use super::terminal::{Act, App, Input, News};
 use super::view::{self, Core, View};
@@ -40,12 +40,9 @@ use crate::presentation::evidence::{LineClass, line_classes};
 use crate::presentation::fit::Budget;
 use crate::presentation::highlight;
 use crate::presentation::review::Review;
-use crate::presentation::select::{
-    Answer, Choice, GrantScope, Meaning, Plain, Question, lifetime_words, together_label,
-};
-use crate::presentation::text;
+use crate::presentation::select::{Answer, Choice, Plain, Question};
 use crate::serve::{Alike, InLine, Shown};
-use crate::wire::{Digest, GrantWidth, RequestId, UserSurface};
+use crate::wire::{Digest, RequestId, UserSurface};
 
 /// How a letter decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,26 +106,6 @@ pub(super) struct Open {
     table: Option<Table>,
 }
 
-/// An option that is on offer.
-#[derive(Debug, Clone)]
-pub(super) struct DialogOption {
-    /// Its key.
-    pub(super) key: char,
-    /// Its text, visible.
-    pub(super) label: String,
-    leads: Leads,
-    pub(super) allows: bool,
-}
-
-/// Where an option leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leads {
-    /// To what the option of the question at this place says.
-    On(usize),
-    /// To the table of the asks that are alike.
-    ToTable,
-}
-
 /// Where the person is.
 #[derive(Debug)]
 pub(super) enum Step {
@@ -160,7 +137,7 @@ impl Open {
         let (payload, question) = super::question(&shown);
         let mut options = offered(&question, keys);
         options.extend(to_table(&shown.alike, keys));
-        let summary = summary(&payload.request.surface, &payload.request.value);
+        let summary = said::summary(&payload.request.surface, &payload.request.value);
         let flagged = highlight::flagged(&payload);
         let step = decide(&options);
         Self {
@@ -227,78 +204,6 @@ fn decide(options: &[DialogOption]) -> Step {
             .unwrap_or_default(),
         armed: None,
     }
-}
-
-/// The options that are on offer, in the order of the dialog.
-fn offered(question: &Question, keys: &DialogKeys) -> Vec<DialogOption> {
-    let mut offered: Vec<(usize, DialogOption)> = (0..)
-        .zip(&question.options)
-        .filter_map(|(index, option)| {
-            let width = match &option.meaning {
-                Meaning::Choose(Choice::Session { width, .. }) | Meaning::AskScope(width) => {
-                    Some(*width)
-                }
-                Meaning::Choose(_) | Meaning::AskReason | Meaning::NotOffered => None,
-            };
-            let (place, key, allows) = match (&option.meaning, width) {
-                (_, Some(GrantWidth::Proven)) => (1, keys.approve_session, true),
-                (_, Some(GrantWidth::Family)) => (2, keys.approve_session_both, true),
-                (Meaning::Choose(Choice::Once), _) => (0, keys.approve, true),
-                (Meaning::AskReason, _) => (4, keys.deny_with_reason, false),
-                (Meaning::Choose(_), _) => (3, keys.deny, false),
-                (Meaning::AskScope(_) | Meaning::NotOffered, _) => return None,
-            };
-            let label = option.label.clone();
-            let option = DialogOption {
-                key,
-                label,
-                leads: Leads::On(index),
-                allows,
-            };
-            Some((place, option))
-        })
-        .collect();
-    offered.sort_by_key(|(place, _)| *place);
-    offered.into_iter().map(|(_, option)| option).collect()
-}
-
-/// Keys for the option that leads to the table: more than there are others, so that one is always free.
-const TABLE_KEYS: [char; 6] = ['a', 't', 'g', 'e', 'w', 'x'];
-
-/// The option that leads to the table of asks that are alike, where there are any.
-fn to_table(alike: &Alike, keys: &DialogKeys) -> Option<DialogOption> {
-    let count = Some(alike.twins.len() + 1).filter(|count| *count > 1)?;
-    Some(DialogOption {
-        key: table_key(keys),
-        label: together_label(count),
-        leads: Leads::ToTable,
-        allows: true,
-    })
-}
-
-/// The key of the table: `a`, unless the person has given that to something else.
-fn table_key(keys: &DialogKeys) -> char {
-    let taken = [
-        keys.approve,
-        keys.approve_session,
-        keys.approve_session_both,
-        keys.deny,
-        keys.deny_with_reason,
-    ];
-    let mut free = TABLE_KEYS.into_iter().filter(|key| !taken.contains(key));
-    free.next().unwrap_or('a')
-}
-
-/// Most UTF-16 units of a value in the line that stays.
-const SUMMARY_UNITS: usize = 60;
-
-pub(super) fn summary(surface: &str, value: &str) -> String {
-    let value = text::clip_utf16(value, SUMMARY_UNITS);
-    format!(
-        "{} {}",
-        text::visible(&text::clip_utf16(surface, SUMMARY_UNITS)),
-        text::quoted(&value)
-    )
 }
 
 impl Dialog {
@@ -431,7 +336,7 @@ impl Dialog {
         };
         self.guard.raise();
         let summary = format!("{} asks: {summary}", table.count());
-        let line = decided_line(&verdict.into(), &summary);
+        let line = said::decided(&verdict.into(), &summary);
         vec![Act::Print(line), Act::Tell(table.answered(verdict))]
     }
 
@@ -538,6 +443,7 @@ impl Dialog {
         let Some(open) = &mut self.open else {
             return Vec::new();
         };
+        let withheld = open.withholds();
         let Step::Scope { question, cursor } = &mut open.step else {
             return Vec::new();
         };
@@ -546,7 +452,7 @@ impl Dialog {
                 *cursor = moved(*cursor, question.options.len(), code);
             }
             KeyCode::Esc => open.step = decide(&open.options),
-            KeyCode::Enter => {
+            KeyCode::Enter if !withheld => {
                 if let Answer::Chosen(choice) = question.choose(*cursor) {
                     return self.choose(choice);
                 }
@@ -581,7 +487,7 @@ impl Dialog {
             return Vec::new();
         };
         self.guard.raise();
-        let line = decided_line(&choice, &open.summary);
+        let line = said::decided(&choice, &open.summary);
         vec![
             Act::Print(line),
             Act::Tell(PersonEvent::Chosen {
@@ -599,9 +505,8 @@ impl Dialog {
             return Vec::new();
         };
         self.guard.raise();
-        let line = format!("not now: {}; it waits on", open.summary);
         vec![
-            Act::Print(Line::from(line).dim()),
+            Act::Print(Line::from(said::put_off(&open.summary)).dim()),
             Act::Tell(PersonEvent::PutOff {
                 id: open.id,
                 digest: open.digest,
@@ -644,40 +549,6 @@ fn moved(cursor: usize, count: usize, code: KeyCode) -> usize {
     (cursor + if back { count - 1 } else { 1 }) % count
 }
 
-fn decided_line(choice: &Choice, summary: &str) -> Line<'static> {
-    let (word, rest) = match choice {
-        Choice::Once => ("approved".green(), String::new()),
-        Choice::Session {
-            scope: GrantScope::Requester,
-            ..
-        } => (
-            "approved".green(),
-            " for the session of that subagent".to_owned(),
-        ),
-        Choice::Session {
-            scope: GrantScope::ServingSession,
-            lifetime,
-            ..
-        } => {
-            let lifetime = lifetime_words(*lifetime);
-            let rest = format!(" for the whole session, {lifetime}");
-            ("approved".green(), rest)
-        }
-        Choice::Deny => ("denied".red(), String::new()),
-        Choice::DenyWithReason(reason) => {
-            let mut rest = String::from(": ");
-            // Writing to a string cannot fail.
-            let _written = write!(rest, "{}", text::visible(reason));
-            ("denied".red(), rest)
-        }
-    };
-    Line::from(vec![
-        word,
-        Span::raw(format!(" {summary}")),
-        Span::raw(rest),
-    ])
-}
-
 impl App for Dialog {
     fn news(&mut self, news: News, now: Moment) -> Vec<Act> {
         match news {
@@ -704,11 +575,7 @@ impl App for Dialog {
                     return Vec::new();
                 };
                 self.guard.raise();
-                let line = format!(
-                    "closed {}: {}; you decided nothing",
-                    open.summary,
-                    text::visible(&why)
-                );
+                let line = said::closed(&open.summary, &why);
                 vec![Act::Print(Line::from(line).yellow())]
             }
             News::Notice(line) => vec![Act::Print(Line::from(line))],

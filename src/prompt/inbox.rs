@@ -33,11 +33,12 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
 use ratatui::text::Line;
 
-use super::app::{Presses, summary};
+use super::app::Presses;
 use super::countdown::Countdown;
 use super::keys::{Guard, Meant};
 use super::paint::Frame;
 use super::reader::Reader;
+use super::said;
 use super::table::{AnswerKey, Done, Table, TableKeys};
 use super::terminal::{Act, App, Input, News};
 use super::{Answerer, PersonEvent};
@@ -117,7 +118,7 @@ impl Open {
         let payload = shown.payload();
         let review = Review::new(&super::ask(&shown, &payload));
         Self {
-            summary: summary(&payload.request.surface, &payload.request.value),
+            summary: said::summary(&payload.request.surface, &payload.request.value),
             agent: list_view::name(shown.request.agent_name().unwrap_or_default()),
             id: shown.request.id.clone(),
             digest: shown.digest,
@@ -334,7 +335,7 @@ impl Inbox {
             KeyCode::Esc if meant => self.decide(Choice::Deny),
             KeyCode::Char('q') | KeyCode::Backspace => {
                 let id = open.id.clone();
-                self.message = Some(format!("not now: {}; it waits on", open.summary));
+                self.message = Some(said::put_off(&open.summary));
                 self.open = None;
                 self.turn_to(Screen::List);
                 vec![Act::Tell(PersonEvent::Close(id))]
@@ -382,13 +383,11 @@ impl Inbox {
     }
 
     fn withdraw(&mut self, id: &RequestId, why: &str) {
-        let why = text::visible(why);
         if let Some(open) = self.open.take_if(|open| open.id == *id) {
             self.turn_to(Screen::List);
-            let words = format!("closed {}: {why}; you decided nothing", open.summary);
-            self.say(words);
+            self.say(said::closed(&open.summary, why));
         } else if self.opening.take_if(|opening| opening == id).is_some() {
-            let id = text::visible(id.as_str());
+            let (id, why) = (text::visible(id.as_str()), text::visible(why));
             self.say(format!("{id} does not open: {why}"));
         }
     }

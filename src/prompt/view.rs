@@ -24,7 +24,7 @@ use crate::presentation::dialog::{Fact, WAITS_FOR};
 use crate::presentation::evidence::LineClass;
 use crate::presentation::fit::{self, Budget, Fitted, Labels, Part, Row};
 use crate::presentation::highlight;
-use crate::presentation::select::Question;
+use crate::presentation::select::{Brief, Question, label_within};
 use crate::presentation::text;
 use crate::serve::{Alike, InLine};
 
@@ -60,11 +60,13 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool, left: Option<String>
         return idle(dialog, size);
     };
     if size.width < LEAST_COLUMNS || size.height < LEAST_ROWS {
-        return too_small(size);
+        return too_small(open, size);
     }
     let columns = usize::from(size.width);
     let inner = columns - BAR_COLUMNS;
     let rows = usize::from(size.height);
+    // The title and the hint have a row each.
+    let most = rows - 2;
     let mut controls = Controls::new(dialog, open, columns, Room::Plenty);
     let (core, evidence) = (&open.question.core, &open.question.evidence);
     let nothing_but_core = Budget {
@@ -77,7 +79,7 @@ pub(super) fn view(dialog: &Dialog, size: Size, dead: bool, left: Option<String>
     if whole.core_rows + fixed(&controls) > rows {
         labels = Labels::Tight;
         whole = fit::fit(core, evidence, nothing_but_core, inner, labels);
-        controls = Controls::new(dialog, open, columns, Room::Little);
+        controls = Controls::new(dialog, open, columns, Room::Little(most));
     }
     let room = rows.saturating_sub(fixed(&controls));
     let core_complete = whole.core_rows <= room;
@@ -199,9 +201,13 @@ fn idle(dialog: &Dialog, size: Size) -> View {
 }
 
 /// Nothing can be judged here: nothing is shown that could be taken for all there is.
-fn too_small(size: Size) -> View {
-    let words = "An ask waits. This screen is too small to show it: enlarge it. Esc denies.";
-    let lines: Vec<Line<'_>> = text::wrap(words, usize::from(size.width))
+fn too_small(open: &Open, size: Size) -> View {
+    let escape = match open.step {
+        Step::Decide { .. } => "Esc denies.",
+        Step::Scope { .. } | Step::Reason { .. } => "Esc goes back.",
+    };
+    let words = format!("An ask waits. This screen is too small to show it: enlarge it. {escape}");
+    let lines: Vec<Line<'_>> = text::wrap(&words, usize::from(size.width))
         .into_iter()
         .map(|row| Line::from(row).yellow())
         .collect();
@@ -321,7 +327,8 @@ fn painted(part: &str, from: usize, places: &[Range<usize>], base: Style) -> Vec
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
     Plenty,
-    Little,
+    /// At most so many rows.
+    Little(usize),
 }
 
 /// What the person decides with.
@@ -335,13 +342,16 @@ impl Controls {
     fn new(dialog: &Dialog, open: &Open, columns: usize, room: Room) -> Self {
         let (lines, cursor) = match (&open.step, room) {
             (Step::Decide { cursor, armed }, Room::Plenty) => {
-                let options = open
-                    .options
-                    .iter()
-                    .map(|option| (format!("{}  ", option.key), option.label.clone()));
+                let options = open.options.iter().map(|option| {
+                    (
+                        format!("{}  ", option.key),
+                        option.label.as_str(),
+                        option.brief.as_ref(),
+                    )
+                });
                 (options_lines(options, *cursor, *armed, columns), None)
             }
-            (Step::Decide { cursor, armed }, Room::Little) => (
+            (Step::Decide { cursor, armed }, Room::Little(_)) => (
                 vec![options_row(open, dialog, *cursor, *armed, columns)],
                 None,
             ),
@@ -349,10 +359,16 @@ impl Controls {
                 let options = question
                     .options
                     .iter()
-                    .map(|option| (String::new(), option.label.clone()));
+                    .map(|option| (String::new(), option.label.as_str(), option.brief.as_ref()));
                 let mut lines = options_lines(options, *cursor, None, columns);
-                if room == Room::Plenty {
-                    lines.insert(0, Line::from(question.title).bold().yellow());
+                match room {
+                    Room::Plenty => lines.insert(0, Line::from(question.title).bold().yellow()),
+                    Room::Little(most) => {
+                        // The one that Enter takes is always among those that are seen.
+                        let hidden = lines.len().saturating_sub(most);
+                        let from = (*cursor + 1).saturating_sub(most).min(hidden);
+                        lines = lines.into_iter().skip(from).take(most).collect();
+                    }
                 }
                 (lines, None)
             }
@@ -372,18 +388,18 @@ impl Controls {
     }
 }
 
-/// Options below each other, a row each. A label that is cut there stands whole among the facts.
-fn options_lines(
-    options: impl Iterator<Item = (String, String)>,
+/// Options below each other, a row each. What is granted stands whole among the facts; for whom and how long is never cut.
+fn options_lines<'a>(
+    options: impl Iterator<Item = (String, &'a str, Option<&'a Brief>)>,
     cursor: usize,
     armed: Option<usize>,
     columns: usize,
 ) -> Vec<Line<'static>> {
     (0..)
         .zip(options)
-        .map(|(at, (key, label))| {
+        .map(|(at, (key, label, brief))| {
             let room = columns.saturating_sub(BAR_COLUMNS + key.len());
-            let label = text::clip_columns(&label, room);
+            let label = label_within(label, brief, room);
             option_line(&key, &label, at == cursor, armed == Some(at))
         })
         .collect()

@@ -610,6 +610,10 @@ impl Core {
         if !matches!(delivery, Delivery::Failed(_)) {
             self.unrecorded.remove(&id);
         }
+        if !matches!(delivery, Delivery::Failed(_) | Delivery::Delivered) {
+            // What comes of it otherwise grants nothing.
+            self.grants.forget_line(&id);
+        }
         self.dispatch(clock::now(), Event::Answered(id, delivery));
     }
 
@@ -653,9 +657,13 @@ impl Core {
         let Ok(bytes) = response.to_sealed_json(&self.seal_key) else {
             return Delivery::Failed("the response cannot be written as JSON".to_owned());
         };
-        match self.inbox.answer(&answer.id, Some(answer.stamp), &bytes) {
-            Ok(AnswerOutcome::Delivered) if counts => Delivery::Delivered,
-            Ok(AnswerOutcome::Delivered) => Delivery::Unrecorded,
+        let answered = self.inbox.answer(&answer.id, Some(answer.stamp), &bytes);
+        if let Ok(AnswerOutcome::Left(error)) = &answered {
+            self.warn(error);
+        }
+        match answered {
+            Ok(AnswerOutcome::Delivered | AnswerOutcome::Left(_)) if counts => Delivery::Delivered,
+            Ok(AnswerOutcome::Delivered | AnswerOutcome::Left(_)) => Delivery::Unrecorded,
             Ok(AnswerOutcome::Unclaimed) => Delivery::Unclaimed,
             Ok(AnswerOutcome::RequestChanged) => Delivery::RequestChanged,
             Ok(AnswerOutcome::AlreadyThere(found)) => self.already_there(&answer, &found),
@@ -757,6 +765,7 @@ impl Core {
         if answer.entries.is_empty() {
             return !self.unrecorded.contains(&answer.id);
         }
+        self.grants.forget_line(&answer.id);
         let recorded = match answer.care {
             Care::Fast => self.record_or(&answer.entries, self.unwritten()),
             Care::Person => {

@@ -15,7 +15,7 @@ use crate::clock::{self, Moment};
 use crate::policy::{
     GrantForm, GrantId, GrantScope, GrantTerms, Lifetime, SessionGrant, SessionRules,
 };
-use crate::spool::{FileStamp, GrantFiles, GrantHold, Lost, Spool, SpoolError};
+use crate::spool::{GrantFiles, GrantHold, GrantStamp, Lost, Spool, SpoolError};
 use crate::wire::{GrantRecord, GrantWidth, RequestId, SessionId, lifetime_value, scope_value};
 
 /// What is kept of the grants of a session on disk.
@@ -49,6 +49,11 @@ impl GrantKeeper {
         {
             self.lines.insert(answer.id.clone(), line.clone());
         }
+    }
+
+    /// Nothing is granted with the answer to this ask, as far as it was recorded until now.
+    pub(super) fn forget_line(&mut self, ask: &RequestId) {
+        self.lines.remove(ask);
     }
 
     /// Removes the file of a grant that has ended.
@@ -179,7 +184,8 @@ impl Core {
                 })
             })
             .collect();
-        let said = audit::granted(&log, &self.session, &claims);
+        let requests = self.inbox.watched_path().to_string_lossy();
+        let said = audit::granted(&log, &self.session, &requests, &claims);
         let (mut said, trouble) = match said {
             Ok(said) => (said, None),
             Err(error) => (GrantedLog::default(), Some(describe(&error))),
@@ -189,6 +195,12 @@ impl Core {
         let wall_ms = clock::wall_ms().max(said.newest_ms.unwrap_or(i64::MIN));
         for found in found {
             let name = found.name;
+            if name.starts_with('.') {
+                // What a server was writing when it ended. It is nothing, whoever wrote it.
+                let swept = self.grants.files.sweep(&name);
+                self.trouble("grant files", swept);
+                continue;
+            }
             let borne = found.read.and_then(|(record, stamp)| {
                 if let Some(trouble) = &trouble {
                     return Err(format!("the review log cannot be read: {trouble}"));
@@ -219,7 +231,7 @@ impl Core {
         grant: SessionGrant,
         left: Option<Duration>,
         record: GrantRecord,
-        stamp: FileStamp,
+        stamp: GrantStamp,
     ) {
         let entry = Entry::new(audit::Event::GrantTakenOver)
             .with("sessionId", self.session.as_str())
@@ -229,10 +241,11 @@ impl Core {
             .with("givenWith", grant.terms.request_id.as_str());
         self.record(&[entry]);
         self.grants.files.adopt(record.id, stamp);
-        let uses = grant.uses;
-        self.grants
-            .records
-            .insert(grant.id(), GrantRecord { uses, ..record });
+        let counted_in_file = record.uses;
+        self.grants.records.insert(grant.id(), record);
+        if grant.uses != counted_in_file {
+            self.count_grant(&grant);
+        }
         self.state.take_over(now, grant, left);
     }
 

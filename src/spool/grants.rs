@@ -17,7 +17,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 
 use super::dir::{Dir, FileRead, FileStamp, PublishOutcome, Removal, text_of};
@@ -25,6 +25,9 @@ use super::{GRANTS, IoContext as _, Spool, SpoolError, quarantine};
 use crate::clock;
 use crate::wire::{GrantRecord, MAX_REQUEST_BYTES, SessionId};
 pub use seen::{GrantView, GrantsOf, TakenBack};
+
+/// How many files that it did not write a server moves aside in one look; the next one goes on.
+const MOST_ASIDE: usize = 64;
 
 /// How often, and with which pause, a server tries to keep revocations away. Whoever revokes holds the lock for as long as a file
 /// takes to go.
@@ -39,9 +42,32 @@ pub struct GrantFiles {
     name: String,
     dir: Option<Arc<Dir>>,
     /// The files as this process left them.
-    files: HashMap<u64, FileStamp>,
+    files: HashMap<u64, GrantStamp>,
     /// The directory as it was when it was last looked through.
     seen: Option<FileStamp>,
+}
+
+/// Which file a grant has, and that nothing has happened to it. The time of its last change cannot be set: a file that was linked or
+/// moved, and put back, is not as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrantStamp {
+    file: FileStamp,
+    changed_ns: i128,
+    links: u64,
+}
+
+impl GrantStamp {
+    fn of(stat: &Stat) -> Self {
+        #[expect(
+            clippy::useless_conversion,
+            reason = "the widths of these fields differ between platforms"
+        )]
+        Self {
+            file: FileStamp::of(stat),
+            changed_ns: i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec),
+            links: u64::from(stat.st_nlink),
+        }
+    }
 }
 
 /// Why a grant is not in force any more, by its file.
@@ -96,7 +122,7 @@ pub struct FoundGrant {
     /// Its name.
     pub name: String,
     /// What it holds, and the file that it is; or why it is not used.
-    pub read: Result<(GrantRecord, FileStamp), String>,
+    pub read: Result<(GrantRecord, GrantStamp), String>,
 }
 
 impl GrantFiles {
@@ -123,9 +149,9 @@ impl GrantFiles {
             .context("write the file of a grant", path())?
         {
             PublishOutcome::Published(published) => {
-                let stamp = FileStamp::of_file(&published.file);
-                let stamp = stamp.context("look at the file of a grant", path())?;
-                self.files.insert(record.id, stamp);
+                let stat = rustix::fs::fstat(&published.file).map_err(io::Error::from);
+                let stat = stat.context("look at the file of a grant", path())?;
+                self.files.insert(record.id, GrantStamp::of(&stat));
                 Ok(())
             }
             PublishOutcome::AlreadyThere => Err(SpoolError::Io {
@@ -150,7 +176,7 @@ impl GrantFiles {
     }
 
     /// Takes a file over that lay there when the server came.
-    pub fn adopt(&mut self, id: u64, stamp: FileStamp) {
+    pub fn adopt(&mut self, id: u64, stamp: GrantStamp) {
         self.files.insert(id, stamp);
     }
 
@@ -214,21 +240,22 @@ impl GrantFiles {
         let listed = dir.each_name(|name| {
             let id = text_of(name).and_then(id_of);
             let is_own = id.is_some_and(|id| self.files.contains_key(&id));
-            if !is_own {
+            if !is_own && foreign.len() <= MOST_ASIDE {
                 foreign.push(name.to_owned());
             }
         });
         if listed.is_err() {
             return look;
         }
-        for name in foreign {
+        let is_all = foreign.len() <= MOST_ASIDE;
+        for name in foreign.into_iter().take(MOST_ASIDE) {
             let reason = "the server of this session did not write it";
             let taken = quarantine::take(&self.spool, &dir, &name, reason, clock::wall_ms());
             if matches!(taken, Ok(Some(_))) {
                 look.foreign.push(name.to_string_lossy().into_owned());
             }
         }
-        self.seen = dir.stamp().ok();
+        self.seen = dir.stamp().ok().filter(|_| is_all);
         look
     }
 
@@ -281,10 +308,10 @@ impl GrantFiles {
     pub fn leave(&mut self) -> Result<(), SpoolError> {
         let mut ids: Vec<u64> = self.files.keys().copied().collect();
         ids.sort_unstable();
-        for id in ids {
-            self.remove(id)?;
-        }
-        self.leave_place()
+        // One that fails keeps none of the others.
+        let removed = ids.into_iter().map(|id| self.remove(id));
+        let removed = removed.fold(Ok(()), Result::and);
+        self.leave_place().and(removed)
     }
 
     /// Removes the directory where nothing is in it.
@@ -333,8 +360,8 @@ impl GrantFiles {
         let (Some(known), Some(dir)) = (self.files.get(&id), &self.dir) else {
             return Some(Lost::Gone);
         };
-        match dir.stat(&file_name(id)) {
-            Ok(Some(there)) if there == *known => None,
+        match dir.stat_whole(&file_name(id)) {
+            Ok(Some(there)) if GrantStamp::of(&there) == *known => None,
             Ok(Some(_)) => Some(Lost::Changed),
             Ok(None) => Some(Lost::Gone),
             Err(_) => Some(Lost::Unknown),
@@ -357,10 +384,10 @@ fn read(dir: &Dir, name: &str) -> Option<Result<(GrantRecord, FileStamp), String
 }
 
 /// As [`read`], of a file that nobody else may even read, and that belongs to nobody else.
-fn read_private(dir: &Dir, name: &str) -> Result<(GrantRecord, FileStamp), String> {
+fn read_private(dir: &Dir, name: &str) -> Result<(GrantRecord, GrantStamp), String> {
     let stat = dir.stat_whole(name).map_err(|error| error.to_string())?;
-    let read = read(dir, name).ok_or("it is gone")??;
-    let Some(stat) = stat.filter(|stat| FileStamp::of(stat) == read.1) else {
+    let (record, stamp) = read(dir, name).ok_or("it is gone")??;
+    let Some(stat) = stat.filter(|stat| FileStamp::of(stat) == stamp) else {
         return Err("it changes while it is read".to_owned());
     };
     if stat.st_uid != rustix::process::geteuid().as_raw() {
@@ -370,7 +397,7 @@ fn read_private(dir: &Dir, name: &str) -> Result<(GrantRecord, FileStamp), Strin
     if mode != 0o600 {
         return Err(format!("its mode is {mode:04o}, not 0600"));
     }
-    Ok(read)
+    Ok((record, GrantStamp::of(&stat)))
 }
 
 fn file_name(id: u64) -> String {

@@ -101,6 +101,8 @@ pub enum Effort {
 pub enum AnswerOutcome {
     /// It is published and the request is removed.
     Delivered,
+    /// It is published, and what should have gone with that could not be removed.
+    Left(SpoolError),
     /// The request was gone: nobody can take an answer, and none lies there.
     Unclaimed,
     /// Another file has the request's name now: what was decided is not what is asked.
@@ -308,7 +310,8 @@ impl Inbox {
 
     /// Publishes the answer to the request that was read as `stamp`, and removes the request.
     ///
-    /// The request is looked at before and after: an answer that nobody can take does not stay.
+    /// The request is looked at before and after: an answer that nobody can take does not stay. Once it lies there it is given, also
+    /// where the request cannot be removed: whoever made it so can read it all the same.
     pub fn answer(
         &mut self,
         id: &RequestId,
@@ -338,24 +341,20 @@ impl Inbox {
                 });
             }
         }
-        match self
-            .requests
-            .remove(&name)
-            .context("remove", self.requests.path_of(&name))?
-        {
-            Removal::Removed => Ok(AnswerOutcome::Delivered),
+        let removed = (self.requests.remove(&name)).context("remove", self.requests.path_of(&name));
+        Ok(match removed {
+            Ok(Removal::Removed) => AnswerOutcome::Delivered,
             // The child consumed both files already, or it withdrew just before: then its answer must not stay.
-            Removal::AlreadyGone => {
-                match self
-                    .responses
-                    .remove(&name)
-                    .context("remove", self.responses.path_of(&name))?
-                {
-                    Removal::Removed => Ok(AnswerOutcome::Unclaimed),
-                    Removal::AlreadyGone => Ok(AnswerOutcome::Delivered),
+            Ok(Removal::AlreadyGone) => {
+                let removed = self.responses.remove(&name);
+                match removed.context("remove", self.responses.path_of(&name)) {
+                    Ok(Removal::Removed) => AnswerOutcome::Unclaimed,
+                    Ok(Removal::AlreadyGone) => AnswerOutcome::Delivered,
+                    Err(error) => AnswerOutcome::Left(error),
                 }
             }
-        }
+            Err(error) => AnswerOutcome::Left(error),
+        })
     }
 
     fn publish_response(

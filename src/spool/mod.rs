@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 pub use dir::{FileRead, FileStamp, Refusal, Removal};
 pub use grants::{
-    FoundGrant, GrantFiles, GrantHold, GrantLook, GrantView, GrantsOf, Lost, TakenBack,
+    FoundGrant, GrantFiles, GrantHold, GrantLook, GrantStamp, GrantView, GrantsOf, Lost, TakenBack,
 };
 pub use heartbeat::{HeartbeatFile, LivenessProbe, Observation};
 pub use inbox::{

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::grants::SESSION;
 use crate::support::processes::Server;
-use crate::support::spool::{TestSpool, read_json, until};
+use crate::support::spool::{TestSpool, names, read_json, request, until};
 
 fn granting(spool: &TestSpool) -> Server {
     let mut server = spool.serve_select("P", &json!({}));
@@ -324,4 +324,113 @@ fn a_log_that_was_edited_or_put_away_bears_no_grant_out() {
     let spool = kept();
     fs::remove_file(log_path(&spool)).unwrap();
     is_refused(&spool, "no line that granted it");
+}
+
+/// A server that keeps what is granted, and ends at this step.
+fn ending_at(spool: &TestSpool, step: &str) -> Server {
+    let config = spool.config("P", &json!({"persistGrants": true}));
+    let serve = spool.serve("P").select().config(&config);
+    serve.env("ASKRELAY_TEST_FAULT", step).start()
+}
+
+const TEN_TIMES: &str = "The whole session, 10 times";
+
+/// Has `make *` granted for ten uses.
+#[track_caller]
+fn give_ten_uses(spool: &TestSpool, server: &mut Server) {
+    let ask = spool.ask("P").from("C").id("r1").value("make one");
+    let child = ask.grant("bash=make *").start();
+    server.answer("make one", "Yes, for this session");
+    let question = server.question();
+    server.choose(&question, TEN_TIMES);
+    child.end().approved();
+}
+
+/// Asks `count` times and is allowed, and then once more and is asked.
+#[track_caller]
+fn has_left(spool: &TestSpool, server: &mut Server, count: usize) {
+    for n in 0..count {
+        let ask = spool.ask("P").from("D").id(&format!("left{n}"));
+        ask.value("make x").run().approved();
+    }
+    is_asked(spool, server, "over", "make x");
+}
+
+#[test]
+fn a_server_that_ends_while_it_gives_a_grant_gave_it_whole_or_not_at_all() {
+    for (step, is_given) in [("P/written", false), ("P/renamed", true)] {
+        let spool = TestSpool::new();
+        let mut server = ending_at(&spool, step);
+        give_ten_uses(&spool, &mut server);
+        until("the end of the server", || server.running.has_ended());
+        let mut server = keeping(&spool);
+        assert_eq!(spool.grants("P").len(), usize::from(is_given), "{step}");
+        assert_eq!(spool.ends_of("r1").len(), 1, "{step}");
+        has_left(&spool, &mut server, if is_given { 10 } else { 0 });
+        // Nobody is told of a file that was half written.
+        assert_eq!(spool.quarantined(), [""; 0], "{step}");
+        let left = names(&spool.root().join("grants/P"));
+        assert!(left.is_empty(), "{step}: {left:?}");
+    }
+}
+
+#[test]
+fn a_server_that_ends_while_it_counts_a_use_gives_none_back() {
+    for step in ["P/written", "P/renamed"] {
+        let spool = TestSpool::new();
+        let mut server = keeping(&spool);
+        give_ten_uses(&spool, &mut server);
+        spool.await_grants("P", |grants| grants.len() == 1);
+        server.stop();
+        let mut server = ending_at(&spool, step);
+        let ask = spool.ask("P").from("D").id("r2").value("make x");
+        ask.run().approved();
+        until("the end of the server", || server.running.has_ended());
+        let mut server = keeping(&spool);
+        assert_eq!(spool.grants("P")[0]["usesLeft"], 9, "{step}");
+        has_left(&spool, &mut server, 9);
+    }
+}
+
+#[test]
+fn a_server_that_ends_while_a_grant_ends_does_not_bring_it_back() {
+    let spool = TestSpool::new();
+    let mut server = ending_at(&spool, "P/removed");
+    give_ten_uses(&spool, &mut server);
+    for n in 0..10 {
+        let ask = spool.ask("P").from("D").id(&format!("use{n}"));
+        ask.value("make x").run().approved();
+    }
+    until("the end of the server", || server.running.has_ended());
+    let mut server = keeping(&spool);
+    assert!(spool.grants("P").is_empty());
+    is_asked(&spool, &mut server, "r2", "make x");
+}
+
+#[test]
+fn many_children_at_once_use_a_grant_no_more_often_than_it_was_given_for() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    give_ten_uses(&spool, &mut server);
+    spool.await_grants("P", |grants| grants.len() == 1);
+    std::thread::scope(|scope| {
+        for n in 0..20 {
+            let spool = &spool;
+            scope.spawn(move || {
+                let id = format!("many{n}");
+                let mut request = request(&id, "P", "bash", &format!("make {n}"));
+                request["requesterSessionId"] = json!(format!("child{n}"));
+                spool.put_request("P", &request);
+            });
+        }
+    });
+    until("all of them in the log", || {
+        let prompted = spool.events("forwarded_permission.prompted");
+        prompted.len() == 11
+    });
+    assert_eq!(spool.events("forwarded_permission.auto_approved").len(), 10);
+    let responses = spool.session_dir("P").join("responses");
+    assert_eq!(names(&responses).len(), 10);
+    assert_eq!(spool.events("grant.used_up").len(), 1);
+    assert!(spool.grants("P").is_empty());
 }

@@ -25,16 +25,20 @@ fn user() -> DecisionSource {
     }
 }
 
+const REQUESTS: &str = "/spool/sessions/main/requests";
+
 fn of(event: Event) -> Entry {
     Entry::new(event)
         .with("requestId", "r1")
         .with("targetSessionId", "main")
+        .with("requestPath", format!("{REQUESTS}/r1.json"))
 }
 
 fn ending(ending: Ending, by: &DecisionSource) -> Entry {
     Entry::ending(ending, by)
         .with("requestId", "r1")
         .with("targetSessionId", "main")
+        .with("requestPath", format!("{REQUESTS}/r1.json"))
 }
 
 fn recorded() -> Entry {
@@ -96,7 +100,8 @@ impl Log {
             id,
             line: line.to_owned(),
         }];
-        granted(&self.path(), &SessionId::parse("main").unwrap(), &claims).unwrap()
+        let main = SessionId::parse("main").unwrap();
+        granted(&self.path(), &main, REQUESTS, &claims).unwrap()
     }
 
     fn refusal(&self, id: u64, line: &str) -> NotBorne {
@@ -143,7 +148,13 @@ fn a_grant_is_borne_out_with_what_its_line_says_and_what_came_since() {
 
 #[test]
 fn an_end_behind_the_line_wins() {
-    for event in [Event::GrantExpired, Event::GrantUsedUp, Event::GrantRevoked] {
+    for event in [
+        Event::GrantExpired,
+        Event::GrantUsedUp,
+        Event::GrantRevoked,
+        // Its file could not be written: it counted for one ask only.
+        Event::GrantRefused,
+    ] {
         let log = Log::new();
         let line = log.grant();
         log.add(AT + 2, &[end(event, "main", 5)]);
@@ -155,6 +166,31 @@ fn an_end_behind_the_line_wins() {
     log.add(AT, &[end(Event::GrantRevoked, "main", 5)]);
     let line = log.grant();
     assert!(log.claim(5, &line).claims[&5].is_ok());
+}
+
+#[test]
+fn what_was_granted_with_an_answer_that_reached_nobody_is_not_borne_out() {
+    for event in [Event::AnswerUnclaimed, Event::DecisionRecalled] {
+        let log = Log::new();
+        let line = log.grant();
+        log.add(AT + 2, &[of(event).with("requestId", "r2")]);
+        assert!(log.claim(5, &line).claims[&5].is_ok());
+        log.add(AT + 3, &[of(event)]);
+        assert_eq!(log.refusal(5, &line), NotBorne::NotAnswered);
+    }
+}
+
+#[test]
+fn what_a_session_of_the_same_name_granted_in_another_spool_is_not_borne_out() {
+    let log = Log::new();
+    let elsewhere = recorded().with("requestPath", "/other/sessions/main/requests/r1.json");
+    let entries = [
+        ending(Ending::RequestApproved, &user()),
+        elsewhere,
+        ending(Ending::Approved, &user()),
+    ];
+    let line = log.add(AT, &entries)[1].clone();
+    assert_eq!(log.refusal(5, &line), NotBorne::OtherLine);
 }
 
 #[test]
@@ -266,8 +302,16 @@ fn a_grant_is_found_in_a_file_that_was_rotated_away() {
 fn the_highest_number_is_told_where_nothing_is_claimed() {
     let log = Log::new();
     log.grant();
-    let said = granted(&log.path(), &SessionId::parse("main").unwrap(), &[]).unwrap();
-    assert_eq!((said.last, said.claims.len()), (5, 0));
-    let said = granted(&log.path(), &SessionId::parse("other").unwrap(), &[]).unwrap();
-    assert_eq!(said.last, 0);
+    let last = |session, requests| {
+        let session = SessionId::parse(session).unwrap();
+        let said = granted(&log.path(), &session, requests, &[]).unwrap();
+        assert!(said.claims.is_empty());
+        said.last
+    };
+    assert_eq!(last("main", REQUESTS), 5);
+    assert_eq!(last("other", REQUESTS), 0);
+    assert_eq!(last("main", "/spool/sessions/main/req"), 0);
+    // Whoever writes a line of its own leaves the server some numbers.
+    log.add(AT, &[recorded().with("grantIds", json!([u64::MAX, 7]))]);
+    assert_eq!(last("main", REQUESTS), 7);
 }

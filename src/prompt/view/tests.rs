@@ -779,3 +779,48 @@ fn the_question_of_scope_offers_lifetimes_behind_the_scopes() {
     }
     insta::assert_snapshot!("scope", pictures.join("\n"));
 }
+
+/// Opens the question of scope about `make`, which the whole of the ask was seen of on a screen that is large enough.
+fn at_scope() -> Dialog {
+    let grants = json!([{"surface": "bash", "pattern": "make *"}]);
+    let payload = payload("bash", "bash", Some("bash"), "make", &json!([]));
+    let mut dialog = open(shown(&payload, &grants));
+    let _first = draw(&mut dialog, (80, 24), at(0));
+    let _awake = draw(&mut dialog, (80, 24), at(600));
+    for ms in [1_000, 1_200] {
+        assert!(press(&mut dialog, KeyCode::Char('s'), ms).is_empty());
+    }
+    dialog
+}
+
+#[test]
+fn the_options_of_scope_are_told_apart_on_the_smallest_screen() {
+    let mut pictures = Vec::new();
+    for size in [(30, 10), (20, 6), (16, 4)] {
+        let mut dialog = at_scope();
+        let mut seen = std::collections::HashSet::new();
+        for step in 0..4 {
+            let rows = rows_of(&draw(&mut dialog, size, at(1_300 + step)));
+            let chosen = rows.iter().find(|row| row.starts_with('›')).cloned();
+            seen.insert(chosen.unwrap_or_else(|| panic!("{rows:#?}")));
+            if step % 2 == 1 {
+                pictures.push(format!("── {size:?}\n{}", rows.join("\n")));
+            }
+            assert!(press(&mut dialog, KeyCode::Down, 1_400 + step * 100).is_empty());
+        }
+        assert_eq!(seen.len(), 4, "{size:?}: {seen:?}");
+    }
+    insta::assert_snapshot!("scope_small", pictures.join("\n"));
+}
+
+#[test]
+fn nothing_is_granted_on_a_screen_that_has_become_too_small() {
+    let mut dialog = at_scope();
+    let rows = rows_of(&draw(&mut dialog, (12, 3), at(2_000)));
+    assert!(!rows.join(" ").contains("denies"), "{rows:?}");
+    assert!(press(&mut dialog, KeyCode::Enter, 2_500).is_empty());
+    let _again = draw(&mut dialog, (80, 24), at(3_000));
+    let _awake = draw(&mut dialog, (80, 24), at(3_600));
+    let acts = press(&mut dialog, KeyCode::Enter, 4_000);
+    assert!(!acts.is_empty(), "the question is still there");
+}

@@ -121,7 +121,10 @@ impl Groups {
         self.clock += 1;
         let group = self.members.entry(likeness).or_default();
         group.insert(self.clock, id.clone());
-        self.note_change(likeness);
+        // Where there are more than are named already, one that comes last changes nothing that is seen.
+        if !self.told.more {
+            self.note_change(likeness);
+        }
         self.clock
     }
 
@@ -398,6 +401,7 @@ impl State {
             return self.unavailable(&request, super::ENDED, effects);
         }
         self.leave_screen(&request.id);
+        self.leave_alike(&request.id);
         self.escalate(now, &request.id.clone(), request, effects);
     }
 

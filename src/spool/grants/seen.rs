@@ -37,13 +37,15 @@ pub struct GrantView {
 }
 
 /// What taking grants back did.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 #[must_use]
 pub struct TakenBack {
     /// Those that were there.
     pub taken: Vec<u64>,
     /// Those that were not.
     pub unknown: Vec<u64>,
+    /// Those whose files could not be removed.
+    pub failed: Vec<(u64, SpoolError)>,
     /// Whether the server could not be kept from publishing meanwhile: an answer that was on its way may still rest on them.
     pub unlocked: bool,
 }
@@ -87,9 +89,11 @@ impl Spool {
         back.unlocked = !lock_out(&dir, patience);
         for id in ids {
             let name = file_name(*id);
-            match dir.remove(&name).context("remove", dir.path_of(&name))? {
-                Removal::Removed => back.taken.push(*id),
-                Removal::AlreadyGone => back.unknown.push(*id),
+            // What cannot be removed, such as a directory that somebody put there, keeps none of the others.
+            match dir.remove(&name).context("remove", dir.path_of(&name)) {
+                Ok(Removal::Removed) => back.taken.push(*id),
+                Ok(Removal::AlreadyGone) => back.unknown.push(*id),
+                Err(error) => back.failed.push((*id, error)),
             }
         }
         // Closing the directory frees the lock.

@@ -126,28 +126,79 @@ fn nothing_is_taken_back_while_an_answer_is_published_and_nothing_is_published_m
         panic!("it is not held");
     };
     // It is taken back all the same, and is said not to be certain.
-    assert_eq!(
-        take(&[1]),
-        TakenBack {
-            taken: vec![1],
-            unknown: vec![],
-            unlocked: true
-        }
-    );
+    let back = take(&[1]);
+    assert_eq!((back.taken, back.unlocked), (vec![1], true));
     drop(hold);
     let dir = place.spool.root.open_dir("grants/main").unwrap().unwrap();
     rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).unwrap();
     assert!(matches!(files.hold(), GrantHold::Busy));
     drop(dir);
-    assert_eq!(
-        take(&[2, 7]),
-        TakenBack {
-            taken: vec![2],
-            unknown: vec![7],
-            unlocked: false
-        }
-    );
+    let back = take(&[2, 7]);
+    assert_eq!((back.taken, back.unknown), (vec![2], vec![7]));
+    assert!(!back.unlocked);
     assert!(matches!(files.hold(), GrantHold::Held(_)));
+}
+
+#[test]
+fn what_cannot_be_removed_keeps_none_of_the_others() {
+    let place = Place::new();
+    let mut files = with(&place, &[1, 2, 3]);
+    let path = place.at("grants/main/1.json");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let take = |ids: &[u64]| {
+        place
+            .spool
+            .take_back(&session(), ids, Duration::ZERO)
+            .unwrap()
+    };
+    let back = take(&[1, 2]);
+    assert_eq!(back.taken, [2]);
+    assert_eq!(back.failed[0].0, 1);
+    // The same where the server takes leave.
+    files.leave().unwrap_err();
+    assert!(!place.at("grants/main/3.json").exists());
+}
+
+#[test]
+fn a_file_that_was_away_between_two_looks_is_lost() {
+    let place = Place::new();
+    let files = with(&place, &[1, 2, 3]);
+    let (one, two) = (
+        place.at("grants/main/1.json"),
+        place.at("grants/main/2.json"),
+    );
+    // The file system's clock goes in steps of milliseconds; what happens within one cannot be told apart by it.
+    let written = rustix::fs::stat(place.at("grants/main/3.json")).unwrap();
+    loop {
+        std::fs::write(place.at("probe"), "").unwrap();
+        let now = rustix::fs::stat(place.at("probe")).unwrap();
+        if (now.st_mtime, now.st_mtime_nsec) != (written.st_ctime, written.st_ctime_nsec) {
+            break;
+        }
+    }
+    // The very file, taken back and put back before anybody looks.
+    std::fs::hard_link(&one, place.at("kept")).unwrap();
+    let back = place.spool.take_back(&session(), &[1], Duration::ZERO);
+    assert_eq!(back.unwrap().taken, [1]);
+    std::fs::rename(place.at("kept"), &one).unwrap();
+    // And hidden for a moment from whoever would take it back.
+    std::fs::rename(&two, place.at("hidden")).unwrap();
+    std::fs::rename(place.at("hidden"), &two).unwrap();
+    let lost = files.lost_of([1, 2, 3]);
+    assert_eq!(lost, [(1, Lost::Changed), (2, Lost::Changed)]);
+}
+
+#[test]
+fn a_crowd_of_foreign_files_is_moved_aside_a_few_at_a_time() {
+    let place = Place::new();
+    let mut files = with(&place, &[1]);
+    for n in 0..MOST_ASIDE + 5 {
+        std::fs::write(place.at(&format!("grants/main/x{n}")), "").unwrap();
+    }
+    assert_eq!(files.look().foreign.len(), MOST_ASIDE);
+    assert_eq!(files.look().foreign.len(), 5);
+    assert!(files.look().foreign.is_empty());
 }
 
 #[test]

@@ -376,6 +376,18 @@ fn race_3_what_lies_in_place_of_an_answer_is_reported_and_not_replaced() {
 }
 
 #[test]
+fn an_answer_that_lies_there_is_given_whatever_keeps_the_request_from_going() {
+    let place = Place::new();
+    let mut inbox = open(&place);
+    // As a directory that may not be written: what has this name cannot be removed as a file.
+    fs::create_dir(place.at(REQUESTS_PATH).join("r1.json")).unwrap();
+    let outcome = inbox.answer(&id("r1"), None, b"answer").unwrap();
+    assert!(matches!(outcome, AnswerOutcome::Left(_)), "{outcome:?}");
+    let answer = fs::read(place.at(RESPONSES_PATH).join("r1.json")).unwrap();
+    assert_eq!(answer, b"answer");
+}
+
+#[test]
 fn race_3_not_even_something_odd_keeps_an_answer_out() {
     for odd in Odd::ALL {
         let place = Place::new();
