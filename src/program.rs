@@ -10,8 +10,9 @@
 //! then ends behind the caller's back. What it writes to stderr is kept where the operator wants that, see [`Executable::keeping_stderr`],
 //! and otherwise thrown away.
 //!
-//! Invariants: nothing of a program outlives its run by more than [`GRACE`], but for what leaves its process group; dropping a
-//! run ends the program; what a program writes is bounded before it is kept; a failure is an outcome, and says why.
+//! Invariants: nothing of a program outlives its run by more than [`GRACE`], but for what leaves its process group, or where this
+//! process itself is killed and can end nothing any more; dropping a run ends the program; what a program writes is bounded before
+//! it is kept; a failure is an outcome, and says why.
 
 mod stderr;
 
