@@ -254,7 +254,7 @@ impl Started {
 
 async fn listen(heard: &mut Option<Heard>) {
     if let Some(heard) = heard {
-        heard.listen().await;
+        let _count = heard.listen().await;
     }
 }
 

@@ -92,6 +92,8 @@ events! {
         ChainDelegated = "authorizer_chain_delegated",
         /// A link of the chain was asked about an ask, and this came of it.
         AuthorizerLink = "authorizer_link",
+        /// A child was started in an environment in which its asks find a session.
+        ChildLaunched = "child.launched",
         /// An allow of a link holds on an excluded surface, for the link is trusted there.
         TrustedAllow = "authorizer_trusted_allow",
         /// The configuration names an authorizer that there is no program for.

@@ -48,6 +48,11 @@ pub(super) fn is_terminal(event: &str) -> bool {
     )
 }
 
+/// Whether entries of this event tell that a child was started.
+pub(super) fn is_launch(event: &str) -> bool {
+    event == Event::ChildLaunched.name()
+}
+
 /// Whether entries of this event tell what a link of the chain of authorizers said.
 pub(super) fn is_of_link(event: &str) -> bool {
     event == Event::AuthorizerLink.name()

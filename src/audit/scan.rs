@@ -16,7 +16,7 @@ use super::AuditError;
 use super::family::Rotated;
 use super::files::{self, Access, Files, Identity, failed};
 use super::lines::{Line, Lines};
-use super::logged::{Logged, is_of_link, is_terminal};
+use super::logged::{Logged, is_launch, is_of_link, is_terminal};
 use super::query::Query;
 use super::reader::glued;
 
@@ -440,6 +440,7 @@ impl Wanted {
             && let Some((event, at_ms)) = header_of(bytes)
             && !is_terminal(event)
             && !is_of_link(event)
+            && !is_launch(event)
         {
             let bytes = bytes.len();
             return see(Found::Header {

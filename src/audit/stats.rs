@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::decider::DeciderKind;
-use super::logged::{Logged, Outcome};
+use super::logged::{Logged, Outcome, is_launch};
 
 /// Most names of one kind that are told apart; further ones are counted together.
 const MAX_NAMES: usize = 10_000;
@@ -132,6 +132,8 @@ pub struct Stats {
     pub by_link: BTreeMap<String, Tally>,
     /// How often each link of the authorizer chain was asked, and what it said.
     pub links: BTreeMap<String, LinkTally>,
+    /// The agent of each child that was launched, by the child's session.
+    pub launched: BTreeMap<String, String>,
     /// Decisions by the agent that asked.
     pub by_agent: BTreeMap<String, Tally>,
     /// Decisions by the session that answered.
@@ -139,6 +141,8 @@ pub struct Stats {
     /// Digests of the asks, and of asks with their sessions: an id may be as long as it likes.
     seen_asks: HashSet<[u8; 16]>,
     seen: HashSet<[u8; 16]>,
+    /// Digests of the sessions that asked.
+    asked: HashSet<[u8; 16]>,
 }
 
 impl Stats {
@@ -146,7 +150,14 @@ impl Stats {
     pub fn count(&mut self, entry: &Logged, bytes: usize) {
         self.count_header(entry.event(), entry.at_ms(), bytes);
         if entry.is_terminal() {
+            if let Some(requester) = entry.text("requesterSessionId") {
+                self.asked.insert(digest(&[requester]));
+            }
             self.decision(entry);
+        } else if is_launch(entry.event()) {
+            let child = entry.text("childSessionId").unwrap_or("-");
+            let agent = entry.text("agentName").unwrap_or("-");
+            agent.clone_into(named(&mut self.launched, child));
         } else if entry.is_of_link() {
             let link = named(&mut self.links, entry.text("name").unwrap_or("-"));
             link.count(
@@ -167,6 +178,15 @@ impl Stats {
             );
         }
         *named(&mut self.events, event) += 1;
+    }
+
+    /// The children that were launched and of which no ask was decided, with their agents. One that never asks may have had no reason
+    /// to, or may not be routed through the relay at all.
+    pub fn silent(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.launched
+            .iter()
+            .filter(|(child, _)| !self.asked.contains(&digest(&[child])))
+            .map(|(child, agent)| (child.as_str(), agent.as_str()))
     }
 
     /// Share of the decisions that a person made, of those that anybody with authority made.
@@ -298,6 +318,25 @@ mod tests {
         assert_eq!(stats.human_share(), Some(0.5));
         assert_eq!(stats.events["forwarded_permission.approved"], 4);
         assert_eq!(Stats::default().human_share(), None);
+    }
+
+    #[test]
+    fn a_child_that_was_launched_and_never_asked_is_named() {
+        let mut stats = Stats::default();
+        let mut count = |entry: Value| {
+            let entry = Logged::parse(entry.to_string().as_bytes()).unwrap();
+            stats.count(&entry, 1);
+        };
+        for child in ["w1", "w2"] {
+            count(
+                json!({"event": "child.launched", "childSessionId": child, "agentName": "builder"}),
+            );
+        }
+        count(
+            json!({"event": "forwarded_permission.approved", "requestId": "r1", "requesterSessionId": "w2"}),
+        );
+        assert_eq!(stats.launched.len(), 2);
+        assert_eq!(stats.silent().collect::<Vec<_>>(), [("w1", "builder")]);
     }
 
     #[test]

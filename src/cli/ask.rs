@@ -85,7 +85,9 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.settings()?;
+    let asking = place.settings()?;
+    asking.warn();
+    let config = &asking.config;
     let ancestors = role::lineage(env)?;
     let pins = Pins::new(
         env,
@@ -93,7 +95,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         &ancestors,
         config.require_seal.is_on(),
     )?;
-    let log = place.log(&config);
+    let log = place.log(config);
     let failed_before = log.failure().is_some();
     let own = role::requester(env, args.from.as_deref());
     let agent = args
@@ -102,16 +104,19 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         .or_else(|| env.text(super::env::AGENT))
         .unwrap_or_else(|| "unknown".to_owned());
     let json = args.json;
-    let Some(prepared) = prepare(env, &place, &config, args, &own.id, &agent, &log)? else {
+    let Some(prepared) = prepare(env, &place, config, args, &own.id, &agent, &log)? else {
         return Ok(interrupted("nothing was asked"));
     };
     let payload = prepared.ask.payload.clone();
     let target = role::asked(
         env,
         prepared.session.as_deref(),
-        &Place::default_session(&config),
+        &Place::default_session(config),
         &own.id,
     );
+    if let Ok(target) = &target {
+        asking.check_default_is_meant(&target.reason)?;
+    }
     let answer = match target {
         Err(nobody) => Some(unaddressed(
             prepared.ask.id.as_deref(),

@@ -9,6 +9,7 @@ use super::exit::Exit;
 use super::place::Place;
 use super::role::Ancestor;
 use super::{Hinted, PlaceArgs, output, pin, role};
+use crate::audit::{Entry, Event};
 use crate::clock;
 use crate::presentation::text::visible;
 use crate::spool::{LivenessProbe, Missing, Spool};
@@ -118,14 +119,17 @@ fn lineage(
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.user_config()?;
+    let asking = place.user_config()?;
+    asking.warn();
+    let config = &asking.config;
     // The child must find a spool, even if it is the first to ask.
     let spool = place.spool(Missing::Create)?;
     let own = role::served(
         env,
         args.session.as_deref(),
-        &Place::default_session(&config),
+        &Place::default_session(config),
     );
+    asking.check_default_is_meant(&own.reason)?;
     let parent = SessionId::parse(&own.id).map_err(|error| {
         Hinted::usage(
             format!("{:?} cannot be asked: {error}", own.id),
@@ -188,6 +192,12 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
             command.env(name, place.absolute(path));
         }
     }
+    // So that a child that never asks can be told from one that there was not.
+    let launched = Entry::new(Event::ChildLaunched)
+        .with("childSessionId", child.as_str())
+        .with("parentSessionId", parent.as_str())
+        .with("agentName", agent.as_str());
+    let _recorded = place.log(config).append(clock::wall_ms(), &launched);
     // Only comes back when it failed.
     let error = command.exec();
     let exit = if error.kind() == std::io::ErrorKind::NotFound {

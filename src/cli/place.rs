@@ -7,12 +7,16 @@ use anyhow::Context as _;
 
 use super::env::{self, Env};
 use super::layers::{FileSeen, InForce, Layout, Seen, Wanted};
-use super::{Hinted, PlaceArgs, output};
+use super::{Hinted, PlaceArgs, output, role};
 use crate::audit::{Options, ReviewLog, Stream};
 use crate::clock;
-use crate::policy::{Config, Layered, MAX_CONFIG_BYTES, Policy, Source};
+use crate::policy::{
+    Config, Layered, MAX_CONFIG_BYTES, Policy, Salvaged, SessionKey, Source, Switch,
+};
 use crate::serve::{SourceFile, Trouble};
-use crate::spool::{Missing, Spool, TrustStore, canonical_directory, read_operator_file};
+use crate::spool::{
+    Missing, OperatorFile, Spool, TrustStore, canonical_directory, read_operator_file,
+};
 use crate::wire::SessionId;
 
 /// Where things are, resolved.
@@ -35,6 +39,35 @@ pub(super) struct Loaded {
     pub(super) force: InForce,
     /// The same, laid over each other.
     pub(super) layered: Layered,
+}
+
+/// The settings of a process that decides nothing.
+pub(super) struct Asking {
+    /// The settings.
+    pub(super) config: Config,
+    /// What is wrong with the user's configuration, where it is broken.
+    pub(super) broken: Option<String>,
+    session: SessionKey,
+}
+
+impl Asking {
+    /// Says on stderr that the configuration is broken, where it is.
+    pub(super) fn warn(&self) {
+        if let Some(text) = &self.broken {
+            output::warn(&format!(
+                "the configuration is broken, and what can be read of it holds: {text}"
+            ));
+        }
+    }
+
+    /// Says that nobody knows which session is meant, where that would have to be the configuration's and it cannot be read: another
+    /// session is decided for by somebody else.
+    pub(super) fn check_default_is_meant(&self, reason: &str) -> anyhow::Result<()> {
+        match (self.session, &self.broken) {
+            (SessionKey::Unknown, Some(text)) if reason == role::DEFAULT => Err(unusable(text)),
+            (SessionKey::Unknown | SessionKey::Known, _) => Ok(()),
+        }
+    }
 }
 
 impl<'a> Place<'a> {
@@ -146,27 +179,53 @@ impl<'a> Place<'a> {
     }
 
     /// Reads the settings alone, for a process that asks: the user's, and those of a project that is trusted.
-    pub(super) fn settings(&self) -> anyhow::Result<Config> {
-        let layout = self.layout()?;
-        let seen = layout.read(Wanted::Settings);
-        self.check_global(&layout, &seen)?;
-        let mut force = seen.in_force(None);
-        let config = force.layered().config;
-        Self::tell_notices(&config);
-        Ok(config)
+    pub(super) fn settings(&self) -> anyhow::Result<Asking> {
+        self.asking(&self.layout()?)
     }
 
-    /// Reads the user's own settings.
-    pub(super) fn user_config(&self) -> anyhow::Result<Config> {
-        let layout = Layout {
+    /// Reads the user's own settings, for a process that decides nothing.
+    pub(super) fn user_config(&self) -> anyhow::Result<Asking> {
+        self.asking(&Layout {
             project: None,
             ..self.layout()?
-        };
+        })
+    }
+
+    /// What a process goes by that decides nothing. A configuration that is broken stops no ask: whoever serves keeps its denies and
+    /// has the rest asked. What the operator should know of one that is not is told by `serve` and `config check`, not to every child.
+    fn asking(&self, layout: &Layout) -> anyhow::Result<Asking> {
         let seen = layout.read(Wanted::Settings);
-        self.check_global(&layout, &seen)?;
-        let config = seen.in_force(None).layered().config;
-        Self::tell_notices(&config);
-        Ok(config)
+        let broken = match &seen.global {
+            FileSeen::Broken { text, .. } => Some(text.clone()),
+            FileSeen::Missing | FileSeen::Good { .. } => None,
+        };
+        let Some(text) = broken else {
+            self.check_global(layout, &seen)?;
+            return Ok(Asking {
+                config: seen.in_force(None).layered().config,
+                broken: None,
+                session: SessionKey::Known,
+            });
+        };
+        let path = layout.global.as_deref().unwrap_or(Path::new(""));
+        let bytes = match read_operator_file(path, MAX_CONFIG_BYTES) {
+            Ok(OperatorFile::Content(bytes)) => bytes,
+            // What is no file of the operator's says nothing at all.
+            Ok(OperatorFile::Missing) | Err(_) => Vec::new(),
+        };
+        let Salvaged {
+            mut config,
+            session,
+        } = Config::salvage(&bytes, &text);
+        // A project may demand seals as well.
+        if seen.in_force(None).layered().config.require_seal.is_on() {
+            config.require_seal = Switch::On;
+        }
+        Ok(Asking {
+            config,
+            broken: Some(text),
+            session,
+        })
     }
 
     fn check_global(&self, layout: &Layout, seen: &Seen) -> anyhow::Result<()> {

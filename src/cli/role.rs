@@ -6,6 +6,9 @@ use crate::ask::{Candidate, CandidateKind, NoParent, Target, resolve};
 use crate::wire::{Hop, RequestId, ServingKey};
 use serde_json::{Value, json};
 
+/// The reason where nobody named a session.
+pub(super) const DEFAULT: &str = "the default";
+
 /// An id, and where it comes from.
 pub(super) struct Own {
     pub(super) id: String,
@@ -59,7 +62,7 @@ pub(super) fn served(env: &Env, flag: Option<&str>, default: &str) -> Own {
         },
         None => Own {
             id: default.to_owned(),
-            reason: "the default".to_owned(),
+            reason: DEFAULT.to_owned(),
         },
     }
 }
@@ -81,7 +84,7 @@ pub(super) fn asked(
     } else {
         candidates.extend(parent_variables(env));
         let default = Candidate {
-            source: "the default".into(),
+            source: DEFAULT.into(),
             value: Some(default.into()),
             kind: CandidateKind::Default,
         };

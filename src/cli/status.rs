@@ -28,8 +28,9 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let config = place.user_config()?;
-    let default = Place::default_session(&config);
+    let asking = place.user_config()?;
+    let config = &asking.config;
+    let default = Place::default_session(config);
     let mut out = Out::stdout();
     let spool = match Spool::open(&place.spool_path()?, Missing::Fail) {
         Ok(spool) => Some(spool),
@@ -52,6 +53,12 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     let own = role::served(env, None, &default);
     let ancestors = role::lineage(env)?;
     let pins = Pins::new(env, None, &ancestors, config.require_seal.is_on())?;
+    // A name without a program decides nothing.
+    let named = config.authorizer_chain.iter();
+    let links: Vec<String> = named
+        .filter(|name| config.authorizers.contains_key(*name))
+        .cloned()
+        .collect();
     let nearest = |session: &SessionId| pins.nearest_known(session, &own.id);
     let seen = Seen {
         path: place.spool_path()?,
@@ -64,11 +71,12 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             &own,
             |session| served_now(&sessions, &nearest(session)),
             |session| pins.trust(&nearest(session)),
-            &config.authorizer_chain,
+            &links,
         ),
         own: &own,
         pins: &pins,
         requires_seal: config.require_seal.is_on(),
+        broken: asking.broken.as_deref(),
     };
     if args.json {
         for line in seen.json() {
@@ -108,6 +116,8 @@ struct Seen<'a> {
     roles: Roles,
     pins: &'a Pins<'a>,
     requires_seal: bool,
+    /// What is wrong with the configuration that this process would read.
+    broken: Option<&'a str>,
 }
 
 impl Seen<'_> {
@@ -118,6 +128,7 @@ impl Seen<'_> {
             "exists": self.spool.is_some(),
             "events": self.spool.map(|spool| spool.events() == Events::Local),
             "quarantined": self.quarantined,
+            "configBroken": self.broken,
         });
         let asked = self.asked.as_ref();
         let key = asked.ok().and_then(|target| {
@@ -168,6 +179,10 @@ impl Seen<'_> {
             Err(nobody) => rows.push(format!("asks     nobody: {}", nobody.tried.join("; "))),
         }
         rows.extend(self.roles.rows());
+        rows.extend(
+            self.broken
+                .map(|text| format!("config   broken, see `askrelay config check`: {text}")),
+        );
         if self.quarantined > 0 {
             rows.push(format!(
                 "aside    {} unusable files in the quarantine",

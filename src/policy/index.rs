@@ -49,8 +49,8 @@ impl Index {
     }
 
     fn build<'p>(patterns: impl Iterator<Item = &'p Pattern>) -> Self {
-        let anchors: Vec<Vec<Anchor>> = patterns.map(Pattern::anchors).collect();
-        let mut shared: HashMap<&Anchor, usize> = HashMap::new();
+        let anchors: Vec<Vec<Anchor<'_>>> = patterns.map(Pattern::anchors).collect();
+        let mut shared: HashMap<&Anchor<'_>, usize> = HashMap::new();
         for anchor in anchors.iter().flatten() {
             *shared.entry(anchor).or_default() += 1;
         }
@@ -67,7 +67,7 @@ impl Index {
                 Some(Anchor { kind, text }) => match kind {
                     AnchorKind::Start => starts.push((text.bytes().collect(), place)),
                     AnchorKind::End => ends.push((text.bytes().rev().collect(), place)),
-                    AnchorKind::Inner => inner.push((text.as_str(), place)),
+                    AnchorKind::Inner => inner.push((text.as_ref(), place)),
                 },
             }
         }

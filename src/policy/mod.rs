@@ -55,6 +55,7 @@ pub use pattern::Pattern;
 pub use permission::{
     MAX_REASON_CHARS, MapPlaces, PatternRule, PermissionMap, RulePlace, SurfaceRules,
 };
+pub use read::{Salvaged, SessionKey};
 pub use rules::{
     AgentLayer, AgentOwner, LayerRules, Layers, Origin, Policy, Rule, RuleSet, Verdict,
 };

@@ -12,6 +12,8 @@
 //! * A match takes at most (length of the pattern) × (length of the value) steps.
 //! * A home directory is text: a `*` in its name is no wildcard.
 
+use std::borrow::Cow;
+
 /// A wildcard pattern, ready to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
@@ -76,14 +78,18 @@ impl Pattern {
     }
 
     /// Texts of which each stands in every value that the pattern covers. None where the pattern is wildcards only.
-    pub(super) fn anchors(&self) -> Vec<Anchor> {
+    pub(super) fn anchors(&self) -> Vec<Anchor<'_>> {
         // With or without its optional tail, a value holds what stands before the tail; only its end is open then.
         let (glob, end_is_open) = match &self.without_tail {
             Some(glob) => (glob, true),
             None => (&self.glob, false),
         };
         let (first, middle, last) = match glob {
-            Glob::Whole(Piece::Text(text)) => return Anchor::new(AnchorKind::Start, text),
+            Glob::Whole(Piece::Text(text)) => {
+                return Anchor::new(AnchorKind::Start, Cow::Borrowed(text))
+                    .into_iter()
+                    .collect();
+            }
             Glob::Whole(piece) => (piece, &[][..], piece),
             Glob::Parts {
                 first,
@@ -91,13 +97,21 @@ impl Pattern {
                 last,
             } => (first, &**middle, last),
         };
-        let mut anchors = Anchor::new(AnchorKind::Start, &first.literal_start());
+        let mut anchors = Vec::with_capacity(4);
+        anchors.extend(Anchor::new(AnchorKind::Start, first.literal_start()));
         if !end_is_open {
-            anchors.append(&mut Anchor::new(AnchorKind::End, &last.literal_end()));
+            anchors.extend(Anchor::new(AnchorKind::End, last.literal_end()));
         }
         for piece in [first].into_iter().chain(middle).chain([last]) {
-            for run in piece.literal_runs() {
-                anchors.append(&mut Anchor::new(AnchorKind::Inner, &run));
+            match piece {
+                Piece::Text(text) => {
+                    anchors.extend(Anchor::new(AnchorKind::Inner, Cow::Borrowed(text)));
+                }
+                Piece::Mixed(chars) => {
+                    let runs = chars.split(Option::is_none);
+                    let runs = runs.map(|run| Cow::Owned(run.iter().flatten().collect()));
+                    anchors.extend(runs.filter_map(|run| Anchor::new(AnchorKind::Inner, run)));
+                }
             }
         }
         anchors
@@ -115,10 +129,10 @@ impl Pattern {
 
 /// A text that stands in every value that a pattern covers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Anchor {
+pub(super) struct Anchor<'p> {
     pub(super) kind: AnchorKind,
     /// Never empty.
-    pub(super) text: String,
+    pub(super) text: Cow<'p, str>,
 }
 
 /// Where an anchor stands in a value.
@@ -129,16 +143,10 @@ pub(super) enum AnchorKind {
     Inner,
 }
 
-impl Anchor {
-    /// One, or none if there is no text.
-    fn new(kind: AnchorKind, text: &str) -> Vec<Self> {
-        if text.is_empty() {
-            return Vec::new();
-        }
-        vec![Self {
-            kind,
-            text: text.to_owned(),
-        }]
+impl<'p> Anchor<'p> {
+    /// One, if there is text.
+    fn new(kind: AnchorKind, text: Cow<'p, str>) -> Option<Self> {
+        (!text.is_empty()).then_some(Self { kind, text })
     }
 }
 
@@ -290,32 +298,21 @@ impl Piece {
     }
 
     /// The text before the first wildcard.
-    fn literal_start(&self) -> String {
+    fn literal_start(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text) => text.to_string(),
-            Self::Mixed(chars) => chars.iter().map_while(|c| *c).collect(),
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Mixed(chars) => Cow::Owned(chars.iter().map_while(|c| *c).collect()),
         }
     }
 
     /// The text behind the last wildcard.
-    fn literal_end(&self) -> String {
+    fn literal_end(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text) => text.to_string(),
+            Self::Text(text) => Cow::Borrowed(text),
             Self::Mixed(chars) => {
                 let end: Vec<char> = chars.iter().rev().map_while(|c| *c).collect();
-                end.into_iter().rev().collect()
+                Cow::Owned(end.into_iter().rev().collect())
             }
-        }
-    }
-
-    /// The texts between wildcards.
-    fn literal_runs(&self) -> Vec<String> {
-        match self {
-            Self::Text(text) => vec![text.to_string()],
-            Self::Mixed(chars) => chars
-                .split(Option::is_none)
-                .map(|run| run.iter().flatten().collect())
-                .collect(),
         }
     }
 

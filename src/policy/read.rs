@@ -51,6 +51,42 @@ impl Config {
         }
     }
 
+    /// What a process that asks can go by while its configuration is broken: the settings that can be read, and the defaults for
+    /// the others. Where it cannot be told whether answers must be sealed, they must.
+    pub fn salvage(bytes: &[u8], label: &str) -> Salvaged {
+        let Ok((config, errors)) = Self::take_apart(bytes, label) else {
+            return Salvaged {
+                config: Self {
+                    require_seal: Switch::On,
+                    ..Self::default()
+                },
+                session: SessionKey::Unknown,
+            };
+        };
+        let is_hit = |key: &str| {
+            errors.iter().any(|error| {
+                let problem = &error.problem;
+                problem.key() == Some(key) || problem.nearest() == Some(key)
+            })
+        };
+        let require_seal = if is_hit("requireSeal") {
+            Switch::On
+        } else {
+            config.require_seal
+        };
+        Salvaged {
+            session: if is_hit("session") {
+                SessionKey::Unknown
+            } else {
+                SessionKey::Known
+            },
+            config: Self {
+                require_seal,
+                ..config
+            },
+        }
+    }
+
     fn take_apart(bytes: &[u8], label: &str) -> Result<(Self, Vec<ConfigError>), ConfigError> {
         let failed = |position, problem| ConfigError {
             label: label.to_owned(),
@@ -79,6 +115,24 @@ impl Config {
         reader.faults.sort_by_key(|fault| fault.offset);
         Ok((config, reader.faults.into_iter().map(at).collect()))
     }
+}
+
+/// What is left of a configuration that is broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Salvaged {
+    /// The settings that can be read. Its rules are not all of those that were written.
+    pub config: Config,
+    /// Whether it says which session is asked where nothing else does.
+    pub session: SessionKey,
+}
+
+/// Whether a configuration can be trusted to name its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionKey {
+    /// What it says of it, or that it says nothing, could be read.
+    Known,
+    /// It may have named one.
+    Unknown,
 }
 
 pub(super) type Read<T> = Result<T, At<ConfigProblem>>;
@@ -860,6 +914,30 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_is_left_of_a_broken_configuration_is_no_milder_than_it_was() {
+        for (text, seals, session) in [
+            (
+                r#"{"requireSeal": false, "nope": 1}"#,
+                Switch::Off,
+                SessionKey::Known,
+            ),
+            (r#"{"requireSeal": 1}"#, Switch::On, SessionKey::Known),
+            (r#"{"requireSeals": true}"#, Switch::On, SessionKey::Known),
+            (r#"{"session": 7}"#, Switch::Off, SessionKey::Unknown),
+            (r#"{"sesion": "x"}"#, Switch::Off, SessionKey::Unknown),
+            (r#"{"session": "x""#, Switch::On, SessionKey::Unknown),
+            ("", Switch::On, SessionKey::Unknown),
+        ] {
+            let left = Config::salvage(text.as_bytes(), "test");
+            assert_eq!(
+                (left.config.require_seal, left.session),
+                (seals, session),
+                "{text}"
+            );
+        }
+    }
 
     proptest! {
         #[test]

@@ -66,28 +66,31 @@ impl Heard {
         self.from.is_some()
     }
 
-    /// Reads what has come, once something has.
-    pub(super) async fn listen(&mut self) {
-        let Some(from) = &mut self.from else { return };
+    /// Reads what has come, once something has. Gives how many bytes that were.
+    pub(super) async fn listen(&mut self) -> usize {
+        let Some(from) = &mut self.from else { return 0 };
         let mut buffer = [0; 4096];
-        match from.read(&mut buffer).await {
-            Ok(count @ 1..) => {
-                let read = buffer.get(..count).unwrap_or_default();
-                let room = MAX_BYTES.saturating_sub(self.bytes.len());
-                let (kept, beyond) = read.split_at_checked(room).unwrap_or((read, &[]));
-                self.bytes.extend_from_slice(kept);
-                self.beyond += beyond.len() as u64;
-            }
-            Ok(0) | Err(_) => self.from = None,
+        let count = from.read(&mut buffer).await.unwrap_or(0);
+        if count == 0 {
+            self.from = None;
         }
+        let read = buffer.get(..count).unwrap_or_default();
+        let room = MAX_BYTES.saturating_sub(self.bytes.len());
+        let (kept, beyond) = read.split_at_checked(room).unwrap_or((read, &[]));
+        self.bytes.extend_from_slice(kept);
+        self.beyond += beyond.len() as u64;
+        count
     }
 
-    /// Reads what is there, and no more: others may hold the pipe still.
+    /// Reads what is there, and no more: others may hold the pipe still, and write into it without an end.
     pub(super) async fn catch_up(&mut self) {
-        while let Some(from) = &self.from
-            && rustix::io::ioctl_fionread(from).is_ok_and(|waiting| waiting > 0)
-        {
-            self.listen().await;
+        let mut left = match &self.from {
+            Some(from) => rustix::io::ioctl_fionread(from).unwrap_or(0),
+            None => 0,
+        };
+        while left > 0 && self.is_open() {
+            let read = self.listen().await;
+            left = left.saturating_sub(read as u64);
         }
     }
 

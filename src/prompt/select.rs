@@ -147,7 +147,8 @@ impl Prompter for SelectPrompter {
         {
             shared.open = None;
             shared.say(&format!(
-                "\nThis ask is closed: {why}. You decided nothing."
+                "\nThis ask is closed: {}. You decided nothing.",
+                text::visible(why)
             ));
         }
     }
@@ -466,6 +467,32 @@ mod tests {
         let event = receiver.blocking_recv().unwrap();
         drop(prompter);
         (event, screen.text())
+    }
+
+    #[test]
+    fn why_a_question_went_is_shown_as_text() {
+        let screen = Screen::default();
+        let (sender, _receiver) = tokio::sync::mpsc::unbounded_channel();
+        let (input, held) = std::io::pipe().unwrap();
+        let mut prompter = SelectPrompter::start(
+            Box::new(screen.clone()),
+            Box::new(BufReader::new(input)),
+            Input::Stream,
+            None,
+            Budget::default(),
+            sender,
+        )
+        .unwrap();
+        prompter.show(shown("a"));
+        let id = RequestId::parse("a").unwrap();
+        prompter.withdraw(&id, "authorizer \u{1b}[2Jjudge denied it");
+        drop(held);
+        drop(prompter);
+        let screen = screen.text();
+        assert!(
+            screen.contains("This ask is closed: authorizer <ESC>[2Jjudge denied it."),
+            "{screen}"
+        );
     }
 
     #[test]

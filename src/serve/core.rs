@@ -54,8 +54,6 @@ impl std::fmt::Debug for Notices {
 
 /// How long work goes on before other inputs get their turn.
 const SLICE: Duration = Duration::from_millis(5);
-/// Most UTF-16 units of a trouble in the heartbeat: the record must stay one that is read.
-const MAX_TROUBLE_UNITS: usize = 1_000;
 /// Of how many requests the age is asked for when decisions about them are looked up.
 const MOST_DATED: usize = 256;
 
@@ -423,9 +421,8 @@ impl Core {
                 mode: Some(self.mode.to_owned()),
                 agent: Some(self.agent.clone()),
                 log_failure: self.log.failure(),
-                config_failure: self.state.config_trouble().map(|trouble| {
-                    text::clip_utf16(trouble.text(), MAX_TROUBLE_UNITS).into_owned()
-                }),
+                config_failure: (self.state.config_trouble())
+                    .map(|trouble| trouble.text().to_owned()),
                 authorizers: self.state.link_health(),
             }),
         };

@@ -1,7 +1,9 @@
 //! Whose turn it is: one question at a time, in order of arrival, fair between requesters.
 //!
 //! Each requester has a line of its own; the next question comes from the requester that has waited longest for its turn. A
-//! child that asks five hundred times at once delays another by one question, not by five hundred.
+//! child that asks five hundred times at once delays another by one question, not by five hundred. Whoever is not known yet comes
+//! before the one that had the last turn, and behind all who have waited for longer: a child that gives itself a new name with
+//! every ask does not keep the others from theirs.
 //!
 //! An ask that the person puts off rests for a while, and then stands at the end of its requester's line; the turn that it had is
 //! spent. Whatever else waits, or comes meanwhile, has its turn first.
@@ -26,6 +28,8 @@ pub(super) struct Queue {
     resting: VecDeque<Resting>,
     /// Counts arrivals and turns.
     clock: u64,
+    /// When the last turn was.
+    turned: u64,
     /// How many stand in the lines.
     len: usize,
 }
@@ -37,11 +41,18 @@ struct Resting {
     until: Moment,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Line {
     waiting: VecDeque<(u64, RequestId)>,
-    /// When this requester had its last turn; zero before its first.
-    last_turn: u64,
+    since: Since,
+}
+
+/// Since when a requester has had no turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Since {
+    /// When that turn was; of one that had none yet, the last turn of anybody.
+    turn: u64,
+    was_own: bool,
 }
 
 impl Queue {
@@ -49,9 +60,16 @@ impl Queue {
     pub(super) fn push(&mut self, requester: &str, id: RequestId) {
         self.clock += 1;
         let arrival = self.clock;
+        let new = Since {
+            turn: self.turned,
+            was_own: false,
+        };
         self.lines
             .entry(requester.to_owned())
-            .or_default()
+            .or_insert_with(|| Line {
+                waiting: VecDeque::new(),
+                since: new,
+            })
             .waiting
             .push_back((arrival, id));
         self.len += 1;
@@ -102,13 +120,17 @@ impl Queue {
             .filter(|(_, line)| !line.waiting.is_empty())
             .min_by_key(|(_, line)| {
                 (
-                    line.last_turn,
+                    line.since,
                     line.waiting.front().map(|(arrival, _)| *arrival),
                 )
             })?;
         let (_, id) = line.waiting.pop_front()?;
         self.clock += 1;
-        line.last_turn = self.clock;
+        self.turned = self.clock;
+        line.since = Since {
+            turn: self.clock,
+            was_own: true,
+        };
         self.len -= 1;
         if self.lines.len() > MOST_LINES {
             self.lines.retain(|_, line| !line.waiting.is_empty());
@@ -123,6 +145,9 @@ impl Queue {
         {
             line.waiting.remove(at);
             self.len -= 1;
+            if line.waiting.is_empty() && self.lines.len() > MOST_LINES {
+                self.lines.remove(requester);
+            }
         } else {
             self.resting.retain(|resting| resting.id != *id);
         }
@@ -198,6 +223,33 @@ mod tests {
             assert_eq!(queue.pop(at(0)), Some(id(&format!("q{n}"))));
         }
         assert!(queue.lines.len() <= MOST_LINES + 1);
+    }
+
+    #[test]
+    fn new_names_keep_nobody_from_a_turn_and_are_forgotten_when_they_go() {
+        let mut queue = Queue::default();
+        queue.push("child", id("c0"));
+        assert_eq!(queue.pop(at(0)), Some(id("c0")));
+        queue.push("child", id("c1"));
+        let mut flood = 0..;
+        let mut push_new = |queue: &mut Queue| {
+            let n: usize = flood.next().unwrap();
+            queue.push(&format!("new{n}"), id(&format!("n{n}")));
+        };
+        push_new(&mut queue);
+        // One that came meanwhile goes first, and no other.
+        assert_eq!(queue.pop(at(0)), Some(id("n0")));
+        push_new(&mut queue);
+        push_new(&mut queue);
+        assert_eq!(queue.pop(at(0)), Some(id("c1")));
+        assert_eq!(queue.pop(at(0)), Some(id("n1")));
+        for n in 0..5_000 {
+            let name = format!("gone{n}");
+            queue.push(&name, id(&name));
+            queue.remove(&name, &id(&name));
+        }
+        assert!(queue.lines.len() <= MOST_LINES + 1);
+        assert_eq!(queue.len(), 1);
     }
 
     #[test]

@@ -142,6 +142,7 @@ pub struct State {
 struct Pending {
     stamp: FileStamp,
     digest: Digest,
+    /// The name that its requester goes by here.
     requester: String,
     held: bool,
     /// When it stops being worth an answer.
@@ -157,6 +158,8 @@ struct Pending {
     /// Whether it stands among those that are still to be annotated.
     unannotated: bool,
     chain: chain::Chain,
+    /// The links that have answered about it and left it open.
+    heard: Vec<String>,
     /// Until when the chain has it alone.
     alone_until: Option<Moment>,
     /// What has changed since it was judged last, where it is about to be judged again.
@@ -235,6 +238,7 @@ impl Pending {
             annotations: Annotations::Unasked,
             unannotated: false,
             chain: chain::Chain::Unasked,
+            heard: Vec::new(),
             alone_until: None,
             again: None,
             asked_because: None,

@@ -58,10 +58,14 @@ pub struct LinkHealth {
     pub missing: bool,
 }
 
-/// Most links that a heartbeat tells of: it has to stay small.
+/// Most links that a heartbeat tells of. All of it has to stay small: a record that is too large to be read says that nobody serves.
 const MAX_LINKS: usize = 16;
-/// Most characters of the name of one there.
+/// Most UTF-16 units of the name of one there.
 const MAX_LINK_NAME: usize = 60;
+/// Most UTF-16 units of an agent name there.
+const MAX_AGENT_NAME: usize = 200;
+/// Most UTF-16 units of what does not work.
+const MAX_FAILURE: usize = 1_000;
 
 impl Heartbeat {
     /// Reads a heartbeat file.
@@ -94,9 +98,9 @@ impl Heartbeat {
             pid_ns: relay.process.pid_ns.as_deref(),
             queued: relay.queued,
             mode: relay.mode.as_deref(),
-            agent: relay.agent.as_deref(),
-            log_failure: relay.log_failure.as_deref(),
-            config_failure: relay.config_failure.as_deref(),
+            agent: clipped(relay.agent.as_ref(), MAX_AGENT_NAME),
+            log_failure: clipped(relay.log_failure.as_ref(), MAX_FAILURE),
+            config_failure: clipped(relay.config_failure.as_ref(), MAX_FAILURE),
             authorizers: relay
                 .authorizers
                 .iter()
@@ -138,6 +142,10 @@ impl HeartbeatRelay {
     }
 }
 
+fn clipped(text: Option<&String>, most: usize) -> Option<Cow<'_, str>> {
+    text.map(|text| bound::clip(text, most))
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Out<'a> {
@@ -166,11 +174,11 @@ struct RelayOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<&'a str>,
+    agent: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    log_failure: Option<&'a str>,
+    log_failure: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    config_failure: Option<&'a str>,
+    config_failure: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     authorizers: Vec<LinkOut<'a>>,
 }

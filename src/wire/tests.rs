@@ -948,6 +948,39 @@ fn a_response_and_a_heartbeat_are_written_in_order() {
 }
 
 #[test]
+fn a_heartbeat_can_be_read_whatever_its_server_has_to_tell() {
+    for text in ["\u{1}", "\"", "é", "😀", "x"] {
+        let long = text.repeat(100_000);
+        let heartbeat = Heartbeat {
+            session_id: "P".repeat(200),
+            pid: 4_194_304,
+            updated_at_ms: 1_795_000_004_000,
+            relay: Some(HeartbeatRelay {
+                held: true,
+                public_key: Some("k".repeat(100)),
+                process: ProcessMark::default(),
+                queued: Some(u64::MAX),
+                mode: Some("headless".to_owned()),
+                agent: Some(long.clone()),
+                log_failure: Some(long.clone()),
+                config_failure: Some(long.clone()),
+                authorizers: vec![
+                    LinkHealth {
+                        name: long,
+                        asked: u64::MAX,
+                        failed: u64::MAX,
+                        missing: true,
+                    };
+                    1_000
+                ],
+            }),
+        };
+        let bytes = heartbeat.to_json().unwrap();
+        assert!(Heartbeat::from_json(&bytes).is_ok(), "{}", bytes.len());
+    }
+}
+
+#[test]
 fn every_id_that_would_leave_its_directory_is_refused() {
     for text in ["../../x", "/etc/x", "a/b", ".", "..", "", "a\0", "é", "a b"] {
         assert_eq!(RequestId::parse(text), None, "{text:?}");

@@ -155,6 +155,15 @@ fn chain_3_a_name_without_a_program_is_skipped_with_a_warning_and_shown() {
         text.contains("the authorizer judge of P has failed 2 of 2 times"),
         "{text}"
     );
+    // And who would decide here: no name without a program.
+    let alone = Chain::default().named("missing").file(&spool, "alone");
+    for (file, decides) in [
+        (alone, "decides  nobody"),
+        (chain.file(&spool, "P"), "chain of authorizers (judge)"),
+    ] {
+        let text = status(&["--config", file.to_str().unwrap()]);
+        assert!(text.contains(decides), "{text}");
+    }
 }
 
 #[test]

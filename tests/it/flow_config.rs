@@ -519,6 +519,43 @@ fn a_tool_that_runs_commands_under_another_name_is_judged_as_a_command() {
 }
 
 #[test]
+fn a_broken_configuration_stops_no_ask_and_is_shown_in_the_status() {
+    let place = Configured::new(MAKE_IS_ASKED);
+    let _server = place.headless();
+    let text = r#"{"permission": {"bash": {"make *": "alow"}}, "session": "P"}"#;
+    place.write(text);
+    place.await_failure("alow");
+    // A child that reads the same file asks all the same, and the denies are in force.
+    let (code, _, stderr) = run(place.relay().args(["ask", "--value", "rm x"]));
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("the configuration is broken"), "{stderr}");
+    let (code, stdout, _) = run(place.relay().arg("status"));
+    assert_eq!(code, 0);
+    for text in [
+        "config   broken",
+        "did you mean \"allow\"?",
+        "the configuration of P",
+    ] {
+        assert!(stdout.contains(text), "{text}\n{stdout}");
+    }
+    // Where it cannot even be told which session is meant, nobody else is asked in its place.
+    place.write("{");
+    place.await_failure("config.json:1:2");
+    let (code, _, stderr) = run(place.relay().args(["ask", "--value", "rm x"]));
+    assert_eq!(code, 2, "{stderr}");
+    // Nor whether answers must be sealed: then they must.
+    let named = ["ask", "--session", "P", "--value", "rm x"];
+    let (code, _, stderr) = run(place.relay().args(named));
+    assert_eq!(code, 3, "{stderr}");
+    let key = place.spool.heartbeat_path("P");
+    let record = crate::support::spool::read_json(&key).unwrap();
+    let key = record["relay"]["publicKey"].as_str().unwrap();
+    let mut pinned = place.relay();
+    let (code, _, stderr) = run(pinned.args(named).env("ASKRELAY_SERVING_KEY", key));
+    assert_eq!(code, 1, "{stderr}");
+}
+
+#[test]
 fn the_screen_says_that_a_file_is_broken_that_it_is_mended_and_why_a_question_went() {
     for mode in ["dialog", "inbox"] {
         let place = Configured::new(MAKE_IS_ASKED);

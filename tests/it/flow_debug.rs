@@ -99,10 +99,17 @@ fn a_program_that_floods_stderr_is_cut_short_there_and_heard_all_the_same() {
     assert_eq!(left_out, 20_000_000 - 200 * 11);
     let size = fs::metadata(spool.below(DEBUG)).unwrap().len();
     assert!(size < 100_000, "{size}");
+    // One that has left its group may go on for ever.
+    let stays = format!("setsid yes >&2 & {}", allows());
     let second = Chain::default()
+        .link_within(&spool, "stays", &stays, 20_000)
+        .with("debugLog", json!(true));
+    let _server = second.serve(&spool, "R").start();
+    spool.ask("R").value("make").run().approved();
+    let third = Chain::default()
         .link(&spool, "long", &long)
         .with("debugLog", json!(true));
-    let _server = second.serve(&spool, "Q").start();
+    let _server = third.serve(&spool, "Q").start();
     spool.ask("Q").value("make").run().approved();
     let line = &said(&spool, "authorizer long", 1)[0];
     assert_eq!(line["line"].as_str().unwrap().chars().count(), 1_001);

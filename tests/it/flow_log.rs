@@ -946,3 +946,41 @@ fn a_copy_elsewhere_is_checked_by_its_name() {
     assert_eq!(code, 0, "{stdout}");
     assert!(stdout.contains("3 lines in 1 file\n"), "{stdout}");
 }
+
+#[test]
+fn policy_8_a_child_that_was_launched_and_never_asked_is_named() {
+    let spool = TestSpool::new();
+    let _server = spool.serve_headless("P", &json!({"bash": {"ls": "allow"}}));
+    let launch = |child: &str, command: &[&str]| {
+        let mut launch = spool.relay();
+        launch.args([
+            "launch",
+            "--session",
+            "P",
+            "--as",
+            child,
+            "--agent",
+            "builder",
+            "--",
+        ]);
+        let (code, _, stderr) = run(launch.args(command));
+        assert_eq!(code, 0, "{stderr}");
+    };
+    launch("silent", &["true"]);
+    launch(
+        "asks",
+        &[env!("CARGO_BIN_EXE_askrelay"), "ask", "--value", "ls"],
+    );
+    let (_, stdout, _) = run(spool.relay().args(["log", "stats", "--json"]));
+    let stats: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(stats["launched"], 2);
+    assert_eq!(
+        stats["silent"],
+        json!([{"session": "silent", "agent": "builder"}])
+    );
+    let (_, stdout, _) = run(spool.relay().args(["log", "stats"]));
+    assert!(
+        stdout.contains("1 of 2 children that were launched"),
+        "{stdout}"
+    );
+}

@@ -152,7 +152,7 @@ fn settings(env: &Env, loaded: &Loaded, rules: &RuleSet) -> Vec<Setting> {
             "session" => {
                 let own = role::served(env, None, &Place::default_session(&loaded.config));
                 value = own.id.into();
-                if own.reason != "the default" {
+                if own.reason != role::DEFAULT {
                     origins = vec![own.reason];
                 }
             }

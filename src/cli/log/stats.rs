@@ -117,6 +117,7 @@ fn lines(stats: &Stats) -> Vec<String> {
         push_table(&mut lines, head, rows);
     }
     push_links(&mut lines, &stats.links);
+    push_silent(&mut lines, stats);
     if !stats.events.is_empty() {
         let mut rows = vec![vec!["EVENT".to_owned(), "ENTRIES".to_owned()]];
         rows.extend(
@@ -156,6 +157,28 @@ fn push_table(lines: &mut Vec<String>, head: &str, mut tallies: Vec<(&str, Tally
     lines.extend(output::table(&rows));
     if more > 0 {
         lines.push(format!("and {more} more, see --json"));
+    }
+}
+
+/// Which children were launched and never asked.
+fn push_silent(lines: &mut Vec<String>, stats: &Stats) {
+    let silent = stats.silent().count();
+    if silent == 0 {
+        return;
+    }
+    lines.push(String::new());
+    lines.push(format!(
+        "{silent} of {} children that were launched have asked for nothing; check that they are routed through the relay:",
+        stats.launched.len()
+    ));
+    lines.extend(
+        stats
+            .silent()
+            .take(MAX_ROWS)
+            .map(|(child, agent)| format!("  {}  ({})", visible(child), visible(agent))),
+    );
+    if silent > MAX_ROWS {
+        lines.push(format!("and {} more, see --json", silent - MAX_ROWS));
     }
 }
 
@@ -245,6 +268,10 @@ fn as_json(stats: &Stats) -> Value {
         .iter()
         .map(|(name, link)| (name.clone(), link_json(link)))
         .collect();
+    let silent: Vec<Value> = stats
+        .silent()
+        .map(|(child, agent)| json!({"session": child, "agent": agent}))
+        .collect();
     json!({
         "entries": stats.entries,
         "bytes": stats.bytes,
@@ -261,6 +288,8 @@ fn as_json(stats: &Stats) -> Value {
         "links": links,
         "agents": tallies_json(&stats.by_agent),
         "sessions": tallies_json(&stats.by_session),
+        "launched": stats.launched.len(),
+        "silent": silent,
         "events": stats.events,
     })
 }

@@ -16,7 +16,7 @@
 //!
 //! * A link rules on the bytes that it was asked about, while somebody waits for them, and never later.
 //! * A failure of any kind is a "don't know". An allow holds within [`Bounds`], once, and is credited to the link by name.
-//! * A link is asked once about an ask, and no two at the same time.
+//! * A link that has answered about an ask, or failed, is not asked about it again, and no two are asked at the same time.
 //! * A session that passes an ask on asks no link about it.
 
 use std::sync::Arc;
@@ -131,11 +131,12 @@ impl State {
     ) -> Next {
         let id = &request.id;
         let has_place = self.chains < self.setup.most_chains;
+        let nobody_is_left = self.links_left(id).is_empty();
         let Some(ask) = self.asks.get_mut(id) else {
             return Next::Others;
         };
         match ask.chain {
-            Chain::Unasked if self.setup.chain.is_empty() || self.shutting_down => {
+            Chain::Unasked if nobody_is_left || self.shutting_down => {
                 return Next::Others;
             }
             Chain::Unasked => {
@@ -146,8 +147,7 @@ impl State {
                     self.begin_chain(request, effects);
                 } else {
                     ask.chain = Chain::InLine;
-                    self.chain_line
-                        .push(&request.requester_session_id, id.clone());
+                    self.chain_line.push(&ask.requester, id.clone());
                 }
             }
             Chain::InLine | Chain::Due | Chain::Running(_) => {}
@@ -166,19 +166,30 @@ impl State {
         Next::Chain
     }
 
+    /// The links that have not answered about an ask yet.
+    fn links_left(&self, id: &RequestId) -> Vec<Arc<Link>> {
+        let heard = self.asks.get(id).map_or(&[][..], |ask| &ask.heard);
+        let links = self.setup.chain.links().iter();
+        links
+            .filter(|link| !heard.iter().any(|heard| heard == link.name()))
+            .map(Arc::clone)
+            .collect()
+    }
+
     /// Asks the first link about an ask that has a place, where it has come to that.
     pub(super) fn begin_chain(
         &mut self,
         request: &ForwardedPermissionRequest,
         effects: &mut Vec<Effect>,
     ) {
+        let ask = self.asks.get(&request.id);
+        if !ask.is_some_and(|ask| matches!(ask.chain, Chain::Due)) {
+            return;
+        }
+        let links = self.links_left(&request.id);
         let Some(ask) = self.asks.get_mut(&request.id) else {
             return;
         };
-        if !matches!(ask.chain, Chain::Due) {
-            return;
-        }
-        let links = self.setup.chain.links().to_vec();
         let names: Vec<&str> = links.iter().map(|link| link.name()).collect();
         effects.push(Effect::Log(
             Entry::new(Event::ChainResolved)
@@ -297,6 +308,7 @@ impl State {
                     && let Chain::Running(running) = &mut ask.chain
                 {
                     running.at += 1;
+                    ask.heard.push(done.link);
                 }
                 self.ask_link(&done.id, effects);
             }
@@ -507,6 +519,12 @@ impl State {
             Chain::Unasked | Chain::Ruled(_) | Chain::Over => None,
         };
         link.map(|link| link.name().to_owned())
+    }
+
+    /// Whether a link has ruled on an ask, which is about to be answered so.
+    pub(super) fn is_ruled(&self, id: &RequestId) -> bool {
+        let chain = self.asks.get(id).map(|ask| &ask.chain);
+        matches!(chain, Some(Chain::Ruled(_)))
     }
 
     /// Whether a link has denied an ask, which is about to be answered so.

@@ -108,7 +108,9 @@ impl State {
         if let Some(reason) = self.list(now, request, effects) {
             return self.unavailable(request, &reason, effects);
         }
-        self.queue.push(&request.requester_session_id, id.clone());
+        if let Some(ask) = self.asks.get(id) {
+            self.queue.push(&ask.requester, id.clone());
+        }
         self.set_stage(id, Stage::Queued);
         self.join_alike(request);
         self.annotate(request, Urgency::Ahead, effects);

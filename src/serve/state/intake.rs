@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::inbox::Fate;
+use super::limits::name_of_requester;
 use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State, TOO_OLD};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
@@ -251,7 +252,7 @@ impl State {
                     ..Pending::new(
                         stamp,
                         digest,
-                        request.requester_session_id.clone(),
+                        name_of_requester(&request),
                         now.after(limit.saturating_sub(age)),
                     )
                 },

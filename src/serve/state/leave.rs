@@ -188,7 +188,10 @@ impl State {
         self.look_at_growing(effects);
         let ids: Vec<RequestId> = self.asks.keys().cloned().collect();
         for id in ids {
-            self.cancel_chain(&id, effects);
+            // What a link has ruled is still given out.
+            if !self.is_ruled(&id) {
+                self.cancel_chain(&id, effects);
+            }
             let Some(ask) = self.asks.get_mut(&id) else {
                 continue;
             };

@@ -8,16 +8,20 @@
 //!
 //! Invariant: no more asks wait for somebody than the session may have waiting, and no more of one requester than it may.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use super::{Pending, Stage, State};
 use crate::clock::Moment;
 use crate::policy::Limits;
-use crate::wire::{ForwardedPermissionRequest, RequestId};
+use crate::presentation::text;
+use crate::wire::{Digest, ForwardedPermissionRequest, RequestId};
 
 /// The window of the rate.
 const WINDOW: Duration = Duration::from_mins(1);
+/// Most UTF-16 units that are kept of the name of a requester: as many as the log keeps.
+const MAX_NAME_UNITS: usize = 1_000;
 /// How many requesters are remembered, at least, before those are forgotten of whom there is nothing to remember.
 const FORGET_FROM: usize = 1_024;
 
@@ -135,15 +139,25 @@ impl State {
                     .get(other)
                     .is_some_and(|ask| ask.requester == requester && ask.waits_for_somebody())
         };
-        let requester = request.requester_session_id.as_str();
+        let requester = name_of_requester(request);
         let admitted = self
             .load
-            .admit(now, &self.setup.limits, requester, id, waits);
+            .admit(now, &self.setup.limits, &requester, id, waits);
         let beyond = admitted.err()?;
         Some(format!(
             "session \"{}\" takes no further ask in for the moment: {beyond}",
             self.setup.session
         ))
+    }
+}
+
+/// The name that a requester goes by in this session: its own where that is of any sensible length, for it is remembered for as long
+/// as a minute after the ask, and may be as long as a request.
+pub(super) fn name_of_requester(request: &ForwardedPermissionRequest) -> String {
+    let name = request.requester_session_id.as_str();
+    match text::clip_utf16(name, MAX_NAME_UNITS) {
+        Cow::Borrowed(name) => name.to_owned(),
+        Cow::Owned(cut) => format!("{cut} {}", Digest::of(name.as_bytes())),
     }
 }
 
@@ -225,6 +239,20 @@ mod tests {
             assert_eq!(admitted, Ok(()));
             assert!(load.requesters.len() <= FORGET_FROM);
         }
+    }
+
+    #[test]
+    fn little_is_kept_of_a_name_however_long_and_no_two_are_taken_for_one() {
+        let named = |name: &str| {
+            let bytes = format!(
+                r#"{{"id":"r1","createdAt":1,"requesterSessionId":"{name}","targetSessionId":"P","requesterAgentName":"scout"}}"#
+            );
+            name_of_requester(&ForwardedPermissionRequest::from_json(bytes.as_bytes()).unwrap())
+        };
+        assert_eq!(named("C"), "C");
+        let long = "c".repeat(1_000_000);
+        let both = [named(&format!("{long}1")), named(&format!("{long}2"))];
+        assert!(both[0].len() < 1_100 && both[0] != both[1]);
     }
 
     proptest! {

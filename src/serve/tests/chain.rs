@@ -393,6 +393,31 @@ fn a_session_that_passes_an_ask_on_asks_no_link_unless_it_comes_back() {
 }
 
 #[test]
+fn a_link_that_has_answered_is_not_asked_again_by_a_parent_that_comes_and_goes() {
+    let mut model = model(Person::Here, Some("G"), &["a1", "a2"]);
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    model.says("a", Ruling::Defer);
+    let mut flap = |links: &[&str]| {
+        model.renew(Rules::First, links);
+        model.step(Event::Parent(ParentLife::Serving));
+        model.settle();
+        assert!(model.links_asked().is_empty());
+        model.op(Op::GiveBack("a"));
+        model.settle();
+        model.step(Event::Parent(ParentLife::NotServing));
+        model.settle();
+        let asked = model.links_asked();
+        asked.first().map(|(_, link)| (*link).to_owned())
+    };
+    // Nobody has heard what the second one would have said.
+    assert_eq!(flap(&["a1", "a2"]), Some("a2".to_owned()));
+    assert_eq!(flap(&["a1"]), None);
+    assert_eq!(shown(&model), Some("a"));
+}
+
+#[test]
 fn a_parent_that_comes_takes_what_the_chain_has_alone() {
     let mut model = model(Person::Here, Some("G"), &["judge"]);
     model.put("a", Content::Asks("make"), false);
@@ -429,6 +454,31 @@ fn an_end_stops_every_link_and_settles_every_ask() {
     model.end();
     assert_eq!(model.delivered.len(), 10);
     assert_eq!(model.once_authorized.len(), 8);
+}
+
+#[test]
+fn what_a_link_has_ruled_is_given_out_although_the_session_ends() {
+    let mut model = asked(&["judge"], &["a", "b", "c"]);
+    model.authorized("a", Some(Ruling::Allow), false);
+    model.authorized("b", Some(Ruling::Deny), false);
+    model.shut_down();
+    model.end();
+    let by_link = |entry: &&Entry| entry.details()["decidedBy"]["kind"] == "authorizer";
+    let ends = model
+        .log
+        .iter()
+        .filter(|entry| entry.details().contains_key("requestDigest"));
+    let ends: Vec<_> = ends
+        .filter(by_link)
+        .map(|entry| (&entry.details()["requestId"], entry.event()))
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            (&json!("a"), Ending::Approved.name()),
+            (&json!("b"), Ending::Denied.name()),
+        ]
+    );
 }
 
 #[test]
