@@ -63,6 +63,26 @@ pub fn instant(moment: Moment) -> Instant {
     *START + moment.0
 }
 
+/// How long the machine has slept since it was started. The monotonic clock stands still meanwhile; where there is no other that goes
+/// on, this is nothing.
+pub(crate) fn slept() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::time::{ClockId, Timespec, clock_gettime};
+        let of = |time: Timespec| {
+            let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));
+            seconds.saturating_add(Duration::from_nanos(
+                u64::try_from(time.tv_nsec).unwrap_or(0),
+            ))
+        };
+        // In this order no time that passes in between counts as slept.
+        let all = of(clock_gettime(ClockId::Boottime));
+        all.saturating_sub(of(clock_gettime(ClockId::Monotonic)))
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    Duration::ZERO
+}
+
 /// Now, in epoch milliseconds of the wall clock.
 pub fn wall_ms() -> i64 {
     let since = SystemTime::now()

@@ -105,6 +105,8 @@ pub enum Event {
     GrantsLost(Vec<(GrantId, String)>),
     /// A candidate could not be moved aside.
     Stuck(Candidate),
+    /// The machine has slept for so long, which the clock of this session did not see.
+    Slept(Duration),
     /// Time has passed.
     Tick,
     /// The session ends.

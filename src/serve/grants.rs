@@ -18,6 +18,9 @@ use crate::policy::{
 use crate::spool::{GrantFiles, GrantHold, GrantStamp, Lost, Spool, SpoolError};
 use crate::wire::{GrantRecord, GrantWidth, RequestId, SessionId, lifetime_value, scope_value};
 
+/// Less than this is no sleep, but how exactly two clocks can be read.
+const SLEEP: Duration = Duration::from_millis(100);
+
 /// What is kept of the grants of a session on disk.
 pub(super) struct GrantKeeper {
     files: GrantFiles,
@@ -27,6 +30,8 @@ pub(super) struct GrantKeeper {
     lines: HashMap<RequestId, String>,
     /// Whether they outlive this process.
     persists: bool,
+    /// How long the machine had slept when that was looked at last.
+    slept: Duration,
 }
 
 impl GrantKeeper {
@@ -36,6 +41,7 @@ impl GrantKeeper {
             records: HashMap::new(),
             lines: HashMap::new(),
             persists,
+            slept: clock::slept(),
         }
     }
 
@@ -66,6 +72,7 @@ impl GrantKeeper {
 impl Core {
     /// Writes the files of grants that are to come into force, and tells which have them.
     pub(super) fn keep_grants(&mut self, ask: &RequestId, grants: Vec<SessionGrant>) {
+        self.look_for_sleep();
         let given_at_ms = clock::wall_ms();
         let line = self.grants.lines.remove(ask);
         let mut kept = Vec::new();
@@ -126,11 +133,22 @@ impl Core {
             self.record(&[warning(text)]);
             return Err(Delivery::GrantsUnsure);
         }
+        self.look_for_sleep();
         let lost = (self.grants.files).lost_of(grants.iter().map(|id| id.get()));
         if !lost.is_empty() || !self.state.are_in_force(clock::now(), grants) {
             return Err(Delivery::GrantsGone(named(lost)));
         }
         Ok(Some(hold))
+    }
+
+    /// Tells the state where the machine has slept since the last look.
+    pub(super) fn look_for_sleep(&mut self) {
+        let slept = clock::slept();
+        let since = slept.saturating_sub(self.grants.slept);
+        if since >= SLEEP {
+            self.grants.slept = slept;
+            self.dispatch(clock::now(), Event::Slept(since));
+        }
     }
 
     /// Looks whether grants were taken back, and what else lies among their files.

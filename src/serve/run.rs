@@ -463,6 +463,7 @@ impl Server {
             core.look_at_parent(now);
             times.parent = now.after(PARENT_EVERY);
         }
+        core.look_for_sleep();
         core.dispatch(now, Event::Tick);
     }
 

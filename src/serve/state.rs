@@ -504,6 +504,7 @@ impl State {
             Event::GrantsLost(lost) => self.take_back(lost, &mut effects),
             // Until it is seen to be gone it is not looked at again, so that it is reported once.
             Event::Stuck(candidate) => drop(self.given_up.insert(candidate)),
+            Event::Slept(time) => self.slept(now, time, &mut effects),
             Event::Tick => self.tick(now, &mut effects),
             Event::Shutdown => self.shutdown(&mut effects),
         }

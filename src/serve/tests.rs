@@ -1464,6 +1464,29 @@ fn a_grant_that_reached_nobody_or_was_not_recorded_is_not_in_force() {
     }
 }
 
+#[test]
+fn a_grant_for_a_time_ends_although_the_clock_stood_still_while_the_machine_slept() {
+    let mut model = with_person();
+    model.put("a", Content::Asks("make"), false);
+    model.list();
+    model.settle();
+    let for_two_seconds = Lifetime::For(Duration::from_secs(2));
+    model.op(Op::Choose(session(
+        GrantScope::ServingSession,
+        for_two_seconds,
+    )));
+    model.settle();
+    model.step(Event::Slept(Duration::from_millis(1_500)));
+    model.settle();
+    assert_eq!(model.state.grants().list().len(), 1);
+    model.now += 500;
+    model.step(Event::Tick);
+    model.settle();
+    assert!(model.state.grants().is_empty());
+    let last = model.log.last().unwrap();
+    assert_eq!(last.event(), "grant.expired");
+}
+
 fn put_off(model: &mut Model) {
     model.op(Op::PutOff);
     model.settle();

@@ -8,7 +8,7 @@
 //! A grant is in force only once its answer has reached somebody and its file lies there. What policy allows by a grant is published
 //! only while that grant is in force; where it is not any more, the ask is judged again.
 //!
-//! Invariants: a grant never outlives its lifetime by this session's own clock; each grant ends once, in the log; nothing is granted
+//! Invariants: a grant never outlives its lifetime by this session's own clock, and what the machine slept; each grant ends once, in the log; nothing is granted
 //! by an answer that was not given here.
 
 use std::collections::BTreeMap;
@@ -202,6 +202,14 @@ impl State {
                 effects.push(Effect::DropGrant(id));
             }
         }
+    }
+
+    /// The machine has slept: what was given for a time ends so much sooner by a clock that stood still.
+    pub(super) fn slept(&mut self, now: Moment, time: Duration, effects: &mut Vec<Effect>) {
+        for ends in self.grant_ends.0.values_mut() {
+            *ends = Moment::from_start(ends.since_start().saturating_sub(time));
+        }
+        self.expire_grants(now, effects);
     }
 
     /// Ends grants whose files are not as they were left: somebody took them back.
