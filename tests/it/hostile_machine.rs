@@ -309,7 +309,6 @@ fn a_pipe_in_place_of_the_configuration_is_an_error_and_no_wait() {
     for args in [
         &["serve", "--session", "main", "--mode", "headless"][..],
         &["ask", "--value", "ls"],
-        &["status"],
     ] {
         let mut run = Run::start(&field, field.relay().args(args));
         assert_ne!(run.await_end().code(), Some(0), "{args:?}");
@@ -319,6 +318,14 @@ fn a_pipe_in_place_of_the_configuration_is_an_error_and_no_wait() {
             run.stderr()
         );
     }
+    // Where somebody looks for the reason it is said, and the rest as well.
+    let mut run = Run::start(&field, field.relay().arg("status"));
+    assert_eq!(run.await_end().code(), Some(0));
+    assert!(
+        run.stdout().contains("not a regular file"),
+        "{}",
+        run.stdout()
+    );
 }
 
 #[test]
