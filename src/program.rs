@@ -10,12 +10,14 @@
 //! then ends behind the caller's back. What it writes to stderr is kept where the operator wants that, see [`Executable::keeping_stderr`],
 //! and otherwise thrown away.
 //!
-//! Invariants: nothing of a program outlives its run by more than [`GRACE`], but for what leaves its process group; dropping a
-//! run ends the program; what a program writes is bounded before it is kept; a failure is an outcome, and says why.
+//! Invariants: nothing of a program outlives its run by more than [`GRACE`], but for what leaves its process group, or where this
+//! process itself is killed and can end nothing any more; dropping a run ends the program; what a program writes is bounded before
+//! it is kept; a failure is an outcome, and says why.
 
 mod stderr;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -44,6 +46,7 @@ const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
 pub struct Executable {
     command: Vec<String>,
     env: Vec<(String, OsString)>,
+    directory: Option<PathBuf>,
     timeout: Duration,
     stderr: Option<Kept>,
 }
@@ -87,6 +90,7 @@ impl Executable {
         let inherited = INHERITED.into_iter().map(str::to_owned);
         Self {
             command: program.command.clone(),
+            directory: program.directory.clone(),
             env: inherited
                 .chain(program.env.iter().cloned())
                 .filter_map(|name| {
@@ -170,7 +174,15 @@ impl Executable {
 
     fn start(&self, about: Option<&str>) -> Result<Started, String> {
         let (program, arguments) = self.command.split_first().ok_or("it has no name")?;
-        let mut child = Command::new(program)
+        let mut command = match &self.directory {
+            // Said whole: from where a relative one leads differs between systems.
+            Some(directory) if program.contains('/') => Command::new(directory.join(program)),
+            Some(_) | None => Command::new(program),
+        };
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        let mut child = command
             .args(arguments)
             .env_clear()
             .envs(self.env.iter().map(|(name, value)| (name, value)))

@@ -446,7 +446,9 @@ impl Forming<'_> {
         self.sources.project = self.before.and_then(|before| before.project.clone());
         self.keep_agents(AgentOwner::Project);
         self.sources.without_programs_of_project = true;
-        let holds = if self.before.is_some() {
+        let has_held = self.sources.project.is_some()
+            || self.agents_before(AgentOwner::Project).next().is_some();
+        let holds = if has_held {
             "what was trusted holds as it was, without its programs"
         } else {
             "nothing of it counts"

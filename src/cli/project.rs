@@ -9,7 +9,7 @@ use super::layers::FileSeen;
 use crate::policy::{Config, FrontMatter, MAX_CONFIG_BYTES, Program};
 use crate::spool::{
     OperatorFile, TrustError, TrustRecord, TrustStore, TrustedFile, list_operator_files,
-    look_at_operator_file, read_operator_file,
+    look_at_operator_file, path_spellings, read_operator_file,
 };
 use crate::wire::Digest;
 
@@ -82,7 +82,7 @@ impl ProjectSeen {
             Err(error) => {
                 let what = match error {
                     TrustError::Spool(error) => crate::ask::describe(&error),
-                    TrustError::Garbled { .. } => error.to_string(),
+                    TrustError::Garbled { .. } | TrustError::TooMany { .. } => error.to_string(),
                 };
                 Self::Changed(files, what)
             }
@@ -97,7 +97,7 @@ impl ProjectFiles {
             // Whatever stands there counts, so that a link to nowhere does not bring the other one into force.
             look_at_operator_file(&path).is_there().then(|| InProject {
                 relative: relative.to_owned(),
-                seen: FileSeen::config(&path),
+                seen: FileSeen::config(&path).running_in(directory),
             })
         });
         let (agents, trouble) = match list_operator_files(&directory.join(AGENTS), ".md") {
@@ -215,21 +215,22 @@ impl<T> InProject<T> {
     }
 }
 
-/// The files in a project that stand in the command line of a program which its configuration names, as the program or as one of
-/// its arguments.
+/// The files in a project that stand in the command line of a program which its configuration names: as the program, as one of its
+/// arguments, or behind the `=` of one.
 fn programs(directory: &Path, config: &Config) -> Vec<InProject<()>> {
     let programs = config.annotators.values();
     let programs = programs.chain(config.evidence_formatters.values());
+    let words = programs.flat_map(|Program { command, .. }| command);
+    let words = words.flat_map(|word| {
+        let behind = word.split_once('=').map(|(_, behind)| behind);
+        [word.as_str()].into_iter().chain(behind)
+    });
     let mut found: Vec<InProject<()>> = Vec::new();
-    for word in programs.flat_map(|Program { command, .. }| command) {
-        let path = directory.join(word);
-        let Some(relative) = path.strip_prefix(directory).ok().and_then(Path::to_str) else {
-            continue;
-        };
-        let is_known = found.iter().any(|file| file.relative == relative);
-        if relative.is_empty() || is_known {
+    for relative in words.flat_map(|word| below(directory, word)) {
+        if found.iter().any(|file| file.relative == relative) {
             continue;
         }
+        let path = directory.join(&relative);
         let seen = match read_operator_file(&path, MAX_PROGRAM_BYTES) {
             // A plain word, or a directory: nothing of the project runs by it.
             Ok(OperatorFile::Missing) | Err(crate::spool::SpoolError::NotAFile { .. }) => continue,
@@ -243,12 +244,31 @@ fn programs(directory: &Path, config: &Config) -> Vec<InProject<()>> {
             },
             Err(error) => FileSeen::broken(&path, &crate::ask::describe(&error), None),
         };
-        found.push(InProject {
-            relative: relative.to_owned(),
-            seen,
-        });
+        found.push(InProject { relative, seen });
     }
     found
+}
+
+/// Which paths below the directory a word could name: as it is written, where the directory leads in which it lies, and where it
+/// leads itself. A project that is reached through a link is the same project.
+fn below(directory: &Path, word: &str) -> Vec<String> {
+    let path = directory.join(word);
+    let resolved =
+        |path: &Path| PathBuf::from(path_spellings(&path.to_string_lossy(), directory).1);
+    let in_place = path.parent().zip(path.file_name());
+    let in_place = in_place.map(|(parent, name)| resolved(parent).join(name));
+    let whole = resolved(&path);
+    let mut names = Vec::new();
+    for path in [Some(path), in_place, Some(whole)].into_iter().flatten() {
+        let relative = path.strip_prefix(directory).ok().and_then(Path::to_str);
+        let relative = relative.filter(|relative| !relative.is_empty());
+        if let Some(relative) = relative.map(str::to_owned)
+            && !names.contains(&relative)
+        {
+            names.push(relative);
+        }
+    }
+    names
 }
 
 impl FileSeen<Config> {
@@ -257,6 +277,17 @@ impl FileSeen<Config> {
         Self::read(path, MAX_CONFIG_BYTES, |bytes, label| {
             Config::read(bytes, label).map_err(|error| error.to_string())
         })
+    }
+
+    /// The same, and the programs that it names run in this directory, whose files were looked at.
+    fn running_in(mut self, directory: &Path) -> Self {
+        if let Self::Good { value, .. } = &mut self {
+            let programs = value.annotators.values_mut();
+            for program in programs.chain(value.evidence_formatters.values_mut()) {
+                program.directory = Some(directory.to_owned());
+            }
+        }
+        self
     }
 }
 

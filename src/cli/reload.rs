@@ -30,8 +30,12 @@ const REST_LOOK: Duration = Duration::from_millis(100);
 const AT_REST: u32 = 3;
 const REST_MOST: Duration = Duration::from_secs(1);
 
-/// How long after a change nothing is looked at: whoever writes a file again and again floods neither the log nor the person.
+/// How long after they were read nothing is looked at: whoever writes a file again and again floods neither the log nor the person,
+/// and keeps no processor busy.
 const APART: Duration = Duration::from_millis(250);
+
+/// What was done to a file at most so long before it was looked at may hide one more change behind the same time stamp.
+const COARSEST_STAMP: Duration = Duration::from_secs(2);
 
 /// What a session takes over of a configuration: at its start, and with every renewal.
 pub(super) fn renewal(
@@ -65,11 +69,15 @@ pub(super) struct Reload {
     /// What is in force.
     force: InForce,
     layered: Layered,
+    /// Whether the session has started with a trouble that is not in the log yet.
+    is_unrecorded: bool,
     /// What was said already.
     said: HashSet<String>,
     /// The paths that are looked at, and how they looked before they were read last.
     places: Vec<PathBuf>,
     looks: Vec<LookedAt>,
+    /// Whether one more change of them would perhaps not show in how they look.
+    looks_are_fresh: bool,
     renewals: UnboundedSender<Renewal>,
 }
 
@@ -93,12 +101,14 @@ impl Reload {
             home,
             was_link: look.is_some_and(|look| look.is_link()),
             layout: loaded.layout,
+            is_unrecorded: loaded.force.trouble.is_some(),
             force: loaded.force,
             layered: loaded.layered,
             said,
             places: loaded.places,
             // It was read before anybody looked: the first look reads it again.
             looks: Vec::new(),
+            looks_are_fresh: true,
             renewals,
         };
         let (wake, woken) = sync_channel(1);
@@ -111,27 +121,30 @@ impl Reload {
     }
 
     fn run(mut self, mut watched: Option<Watched>, woken: &Receiver<()>, _open: SyncSender<()>) {
-        let mut arms = false;
+        let (mut arms, mut is_woken) = (false, false);
         while !self.renewals.is_closed() {
             let looks = self.looks();
-            if looks != self.looks {
+            // A wake is mostly about something else in the same directory. What was written so fast that no time stamp tells it
+            // apart is read as well.
+            let is_lost = watched.as_ref().is_some_and(Watched::is_lost);
+            if looks != self.looks || (is_woken && self.looks_are_fresh) || is_lost {
                 // Watched before it is read, so that no change comes in between.
                 arms = watched
                     .as_mut()
                     .is_some_and(|watched| watched.arm(&self.layout));
                 self.look(looks);
+                std::thread::sleep(APART);
             }
             let wait = match (arms, self.looks.is_empty()) {
                 (_, true) => Duration::ZERO,
                 (true, false) => LOOK_BEHIND_WATCH,
                 (false, false) => LOOK_ALONE,
             };
-            match woken.recv_timeout(wait) {
-                // Whatever was written so fast that no time stamp tells it apart is read as well.
-                Ok(()) => self.looks.clear(),
-                Err(RecvTimeoutError::Timeout) => {}
+            is_woken = match woken.recv_timeout(wait) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => return,
-            }
+            };
         }
     }
 
@@ -142,9 +155,17 @@ impl Reload {
             .collect()
     }
 
+    /// The files look like this, and are read now.
+    fn looked(&mut self, looks: Vec<LookedAt>) {
+        let coarsest_ns = i128::try_from(COARSEST_STAMP.as_nanos()).unwrap_or_default();
+        let since_ns = clock::wall_ns().saturating_sub(coarsest_ns);
+        self.looks_are_fresh = looks.iter().any(|look| look.changed_since(since_ns));
+        self.looks = looks;
+    }
+
     /// Something was done to the files, which looked like this before they are read: hands on what has come of it.
     fn look(&mut self, looks: Vec<LookedAt>) {
-        self.looks = looks;
+        self.looked(looks);
         let (mut force, mut files) = self.read();
         if force.trouble != self.force.trouble && matches!(force.trouble, Some(Trouble::Broken(_)))
         {
@@ -169,7 +190,7 @@ impl Reload {
                 continue;
             }
             at_rest = 0;
-            self.looks = looks;
+            self.looked(looks);
             (force, files) = self.read();
             if force.trouble == self.force.trouble || force.trouble.is_none() {
                 break;
@@ -213,7 +234,8 @@ impl Reload {
         }
         // A project that nobody has trusted may be new, and changes nothing.
         notices.extend(self.what_is_unsaid(&force, &layered));
-        if !is_new && notices.is_empty() {
+        let is_unrecorded = std::mem::take(&mut self.is_unrecorded);
+        if !is_new && !is_unrecorded && notices.is_empty() {
             return;
         }
         let mut renewal = renewal(
@@ -228,7 +250,6 @@ impl Reload {
         self.layered = layered;
         // Where nobody takes it, the session has ended.
         let _taken = self.renewals.send(renewal);
-        std::thread::sleep(APART);
     }
 
     /// What the person is told of a change.
@@ -295,6 +316,11 @@ impl Watched {
             armed: Vec::new(),
             lost,
         }
+    }
+
+    /// Whether changes may have been missed, and directories have to be watched anew.
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Watches every directory that is there and not watched yet. Tells whether the one of the user's configuration is.

@@ -11,6 +11,7 @@
 //! * The order of surfaces and patterns is that of the file.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::dialog_keys::DialogKeys;
@@ -255,6 +256,9 @@ pub struct Program {
     pub timeout: Duration,
     /// `env`: variables that it inherits besides PATH, HOME and LANG.
     pub env: Vec<String>,
+    /// Where it runs, and from where a relative path of it leads; `None` for wherever askrelay runs. No file says this: whoever
+    /// reads the configuration of a project sets it, so that the files that run are those that were trusted.
+    pub directory: Option<PathBuf>,
 }
 
 /// How much a session takes in before it denies.

@@ -13,6 +13,7 @@ use std::ops::Range;
 use super::config::ConfigError;
 use super::json::{At, Member, Node, Position, Value, decode, parse};
 use super::{Config, MAX_CONFIG_BYTES};
+use crate::presentation::text::has_hidden;
 
 /// Patterns that are to be allowed on one surface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,8 +200,20 @@ fn member<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
     found.map(|member| &member.node)
 }
 
+/// `text` as JSON. What a reader could not see is written as its code: a rule is read before it is taken.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let json = serde_json::Value::from(text).to_string();
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\u{7f}' || (!c.is_ascii() && has_hidden(c.encode_utf8(&mut [0; 4]))) {
+            let mut units = [0; 2];
+            let units = c.encode_utf16(&mut units).iter();
+            out.extend(units.map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 fn lines(rule: &NewRule) -> Lines {
@@ -301,6 +314,21 @@ mod tests {
             assert_eq!(with(text, &[rules("bash", &["make"])]), wanted);
         }
         assert_eq!(with("{}", &[rules("bash", &[])]), "{}");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_written_as_its_code() {
+        let hidden = "a\u{202e}b\u{9b}c\u{200b}d\u{7f}e\u{e0041}";
+        let after = with("{}", &[rules(hidden, &[hidden, "\u{e4} \u{1f600}"])]);
+        let code = "\"a\\u202eb\\u009bc\\u200bd\\u007fe\\udb40\\udc41\": ";
+        assert_eq!(after.matches(code).count(), 2, "{after}");
+        assert!(after.contains("\"\u{e4} \u{1f600}\": \"allow\""), "{after}");
+        let read = Config::read(after.as_bytes(), "c").unwrap();
+        let all = flat(&read.permission);
+        assert_eq!(
+            all[0],
+            (hidden.to_owned(), hidden.to_owned(), Verdict::Allow)
+        );
     }
 
     #[test]

@@ -805,6 +805,7 @@ fn programs(
                         command,
                         timeout,
                         env,
+                        directory: None,
                     },
                 )),
                 None => wrong(

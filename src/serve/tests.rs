@@ -377,6 +377,8 @@ struct Model {
     /// Which link is asked about which bytes, and all that were.
     authorizing: HashMap<RequestId, (Digest, String)>,
     once_authorized: Vec<(RequestId, Digest, String)>,
+    /// The links that have left an ask open.
+    heard: HashSet<(RequestId, Digest, String)>,
     /// What a link has refused.
     refused: HashSet<(RequestId, Digest)>,
     /// Which link the person was told to be waiting for, with the ask that was shown last.
@@ -481,6 +483,7 @@ impl Model {
             once_annotated: HashMap::new(),
             authorizing: HashMap::new(),
             once_authorized: Vec::new(),
+            heard: HashSet::new(),
             refused: HashSet::new(),
             with_chain: None,
             log: Vec::new(),
@@ -594,7 +597,11 @@ impl Model {
     fn op(&mut self, op: Op) {
         match op {
             Op::Put(name, content, held) => self.put(name, content, held),
-            Op::Take(name) => drop(self.files.remove(name)),
+            Op::Take(name) => {
+                self.files.remove(name);
+                // The same bytes, put there again, are asked anew.
+                self.heard.retain(|(ask, ..)| ask.as_str() != name);
+            }
             Op::Die(name) => {
                 if let Some(file) = self.files.get_mut(name).filter(|file| file.held) {
                     file.life = RequesterLife::Gone;
@@ -826,13 +833,18 @@ impl Model {
                 reason: Some("so it says".into()),
             }),
         };
+        let before = self.work.len();
         self.step(Event::Authorized(Authorized {
-            id: ask,
+            id: ask.clone(),
             digest,
-            link,
+            link: link.clone(),
             outcome,
             latency: Duration::from_millis(7),
         }));
+        let mut new = self.work.iter().skip(before);
+        if new.any(|effect| matches!(effect, Effect::Log(entry) if entry.event() == audit::Event::AuthorizerLink.name())) {
+            self.heard.insert((ask, digest, link));
+        }
     }
 
     /// Whether a link may allow what these bytes ask: their surface is known, and their text is what was sent.
@@ -947,6 +959,8 @@ impl Model {
                 let (id, digest) = (authorize.facts.request_id.clone(), authorize.digest);
                 let link = authorize.link.name().to_owned();
                 assert!(self.read.contains(&(id.clone(), digest)));
+                let again = (id.clone(), digest, link.clone());
+                assert!(!self.heard.contains(&again), "asked again: {again:?}");
                 let asked = (digest, link.clone());
                 let before = self.authorizing.insert(id.clone(), asked);
                 assert_eq!(before, None, "{id} is with a link already");

@@ -91,6 +91,12 @@ impl LookedAt {
         self.itself.is_some_and(|facts| facts.is_link)
     }
 
+    /// Whether something was done to it since then, in epoch nanoseconds by the clock of its file system.
+    pub fn changed_since(&self, ns: i128) -> bool {
+        let mut facts = self.itself.iter().chain(&self.behind);
+        facts.any(|facts| facts.changed_ns >= ns)
+    }
+
     /// Whether anything stands there, be it a link that leads nowhere.
     pub fn is_there(&self) -> bool {
         self.itself.is_some()

@@ -59,6 +59,12 @@ pub enum TrustError {
         /// The file.
         path: PathBuf,
     },
+    /// It would be larger than one that is read.
+    #[error("{files} files are too many for a record of trust")]
+    TooMany {
+        /// How many.
+        files: usize,
+    },
 }
 
 /// The records.
@@ -118,6 +124,10 @@ impl TrustStore {
             .map_err(io::Error::from)
             .context("write", self.path_of(canonical))?;
         bytes.push(b'\n');
+        if bytes.len() > MAX_RECORD_BYTES {
+            let files = record.files.len();
+            return Err(TrustError::TooMany { files });
+        }
         let dir = root::open(&self.directory, Missing::Create)?;
         let name = Self::name_of(canonical);
         let _published = dir
@@ -208,6 +218,18 @@ mod tests {
         assert_eq!(mode(&store.path_of(project)), 0o600);
         assert_eq!(mode(store.directory()), 0o700);
         assert_eq!(store.remove(project).unwrap(), Removal::Removed);
+        assert_eq!(store.record(project).unwrap(), None);
+    }
+
+    #[test]
+    fn a_record_that_would_not_be_read_is_not_written() {
+        let place = tempfile::tempdir().unwrap();
+        let store = TrustStore::new(place.path().canonicalize().unwrap());
+        let project = Path::new("/some/project");
+        let mut large = record();
+        large.files = vec![large.files.remove(0); 20_000];
+        let error = store.publish(project, &large).unwrap_err();
+        assert!(matches!(error, TrustError::TooMany { files: 20_000 }));
         assert_eq!(store.record(project).unwrap(), None);
     }
 

@@ -256,8 +256,11 @@ fn policy_8_a_tool_that_edits_the_projects_rules_gains_no_allow_and_costs_no_den
         "{}",
         server.running.stderr()
     );
-    place.await_failure("is not as it was trusted");
+    place.await_failure("nothing of it counts");
     place.ask("scout", "make all").unruled();
+    let untrusted = place.await_events("config.untrusted", 2);
+    let reason = untrusted["reason"].as_str().unwrap();
+    assert!(reason.contains("nothing of it counts"), "{reason}");
     // Somebody looks, and accepts it.
     place.trust();
     place.await_no_failure();
@@ -303,6 +306,68 @@ fn a_program_of_a_project_that_was_edited_does_not_run() {
     server.choose(&question, "No");
     child.end().denied();
     assert!(!is_there(&place.of_project("ran")));
+}
+
+#[test]
+fn a_program_of_a_project_is_the_file_that_was_trusted_from_wherever_and_however_it_is_named() {
+    let place = Configured::new("{}");
+    let here = place.spool.work();
+    std::os::unix::fs::symlink(place.of_project(""), here.join("link")).unwrap();
+    let says = |what: &str| {
+        format!(
+            "echo '{{\"evidence\": [{{\"label\": \"says\", \"text\": \"{what}\", \"detail\": null}}]}}'"
+        )
+    };
+    let names = ["plain", "linked", "behind"];
+    for directory in [place.of_project("tools"), here.join("tools")] {
+        make_directory(&directory);
+        for name in names {
+            put(&directory.join(name), &says("of-somebody-else"));
+        }
+    }
+    for name in names {
+        put(
+            &place.of_project("tools").join(name),
+            &says("of-the-project"),
+        );
+    }
+    let config = serde_json::json!({"evidenceFormatters": {
+        "plain": {"command": ["/bin/sh", "tools/plain"]},
+        "linked": {"command": ["/bin/sh", here.join("link/tools/linked")]},
+        "behind": {"command": ["/usr/bin/env", "X=tools/behind", "/bin/sh", "-c", ". \"./$X\""]},
+    }});
+    put(
+        &place.of_project(".askrelay/config.json"),
+        &config.to_string(),
+    );
+    place.trust();
+    let mut server = place.select();
+    let mut shown = |tool: &str| {
+        let ask = place
+            .spool
+            .ask("P")
+            .args(["--config", place.path().to_str().unwrap()]);
+        let ask = ask.args(["--project", place.of_project("").to_str().unwrap()]);
+        let child = ask
+            .args(["--tool", tool, "--input", "{\"to\": \"prod\"}"])
+            .start();
+        let question = server.question();
+        server.choose(&question, "No");
+        child.end().denied();
+        question.text
+    };
+    for name in names {
+        let text = shown(name);
+        assert!(text.contains("of-the-project"), "{text}");
+        // Whoever edits it ends the trust.
+        let file = place.of_project("tools").join(name);
+        overwrite(&file, &says("of-a-tool"));
+        place.await_failure(&format!("tools/{name} has changed"));
+        let text = shown(name);
+        assert!(!text.contains("of-"), "{text}");
+        overwrite(&file, &says("of-the-project"));
+        place.await_no_failure();
+    }
 }
 
 #[test]
@@ -477,6 +542,47 @@ fn trust_is_shown_listed_and_taken_back_and_never_given_to_what_is_broken() {
     assert!(trust(&["--remove", project]).1.contains("was not trusted"));
     let (code, _, _) = trust(&["--list", "--remove"]);
     assert_eq!(code, 2);
+}
+
+#[test]
+fn what_a_project_takes_out_of_force_is_shown_before_it_is_trusted() {
+    let place = Configured::new(
+        r#"{"permission": {"*": "deny", "bash": {"rm *": "deny", "dd *": "deny"}, "read": {"*.key": "deny"}, "web": "deny"}}"#,
+    );
+    put(
+        &place.agent("scout"),
+        "---\npermission:\n  bash:\n    \"cook *\": deny\n---\n",
+    );
+    put(
+        &place.of_project(".askrelay/config.json"),
+        r#"{"permission": {"*": "ask", "bash": {"rm *": "ask", "ls": "allow"}, "read": "ask"}}"#,
+    );
+    put(
+        &place.of_project(".askrelay/agents/scout.md"),
+        "---\npermission:\n  bash: ask\n---\n",
+    );
+    let mut relay = place.relay();
+    let project = place.of_project("");
+    relay.args(["config", "trust", "--yes", project.to_str().unwrap()]);
+    let (code, stdout, stderr) = run(&mut relay);
+    assert_eq!(code, 0, "{stderr}");
+    let (_, lost) = stdout
+        .split_once("denies of yours that it takes out of force:\n")
+        .unwrap();
+    let lost: Vec<&str> = lost
+        .lines()
+        .take_while(|line| line.starts_with("  "))
+        .collect();
+    assert_eq!(
+        lost,
+        [
+            "  bash: rm *",
+            "  read: *.key",
+            "  whatever no rule names",
+            "  bash: dd *  (agent scout)",
+            "  bash: cook *  (agent scout)",
+        ]
+    );
 }
 
 #[test]

@@ -425,6 +425,31 @@ fn a_log_that_acts_on_a_file_or_a_terminal_is_held() {
     }
 }
 
+#[test]
+fn a_suggestion_hides_nothing_and_fits_whatever_ends_the_lines() {
+    let spool = TestSpool::new();
+    let person = json!({"kind": "user", "via": "dialog"});
+    let hidden = "make \u{202e}\u{9b}31m\u{200b}\u{7f}x";
+    let log = ended(0, "approved", &person, "bash", hidden);
+    let log = format!("{log}\n");
+    for written in [
+        WRITTEN.to_owned(),
+        WRITTEN.replace('\n', "\r\n"),
+        WRITTEN.trim_end().to_owned(),
+        "{\r\"permission\": {\r\"bash\": \"ask\"\n}\r\r\n}\r".to_owned(),
+    ] {
+        let (code, diff, said) = suggested(&spool, &written, &log, &["--min", "1"]);
+        assert_eq!(code, 0, "{said}");
+        assert!(
+            !diff.contains(['\u{202e}', '\u{9b}', '\u{200b}', '\u{7f}']),
+            "{diff}"
+        );
+        let after = patched(&spool, &written, &diff);
+        let (code, _, _) = run(&mut policy(&spool, &after, &["test", hidden]));
+        assert_eq!(code, 0, "{after}");
+    }
+}
+
 /// What a real server wrote is read, with what a person decided in it.
 #[test]
 fn the_log_of_a_server_is_read() {

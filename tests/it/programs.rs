@@ -51,6 +51,7 @@ impl Scripts {
             command,
             timeout,
             env: vec!["OWN".into(), "UNSET".into()],
+            directory: None,
         };
         Executable::new(&program, |name| {
             let value = match name {

@@ -2,6 +2,7 @@
 //!
 //! What is recorded is what was shown: the bytes are read once.
 
+use std::collections::{BTreeSet, HashSet};
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
@@ -9,12 +10,14 @@ use serde_json::{Value, json};
 
 use crate::cli::Hinted;
 use crate::cli::exit::Exit;
+use crate::cli::layers::{Layout, Wanted};
 use crate::cli::output::{self, Out};
 use crate::cli::place::Place;
 use crate::cli::project::{ProjectFiles, ProjectSeen};
 use crate::clock;
 use crate::policy::{
-    Config, KEYS, PermissionMap, ProjectMay, Source, Sources, SurfaceRules, Verdict,
+    AgentOwner, AgentSource, Config, KEYS, PermissionMap, ProjectMay, RuleSet, Source, Sources,
+    SurfaceRules, Verdict,
 };
 use crate::presentation::json::line as json_line;
 use crate::presentation::text::visible;
@@ -63,7 +66,7 @@ pub(super) fn run(place: &Place<'_>, args: &Args) -> anyhow::Result<Exit> {
     if args.instead.remove {
         remove(&store, &directory, args.json)
     } else {
-        trust(&store, &directory, args)
+        trust(place, &store, &directory, args)
     }
 }
 
@@ -126,7 +129,12 @@ fn remove(store: &TrustStore, directory: &Path, as_json: bool) -> anyhow::Result
     Ok(Exit::Ok)
 }
 
-fn trust(store: &TrustStore, directory: &Path, args: &Args) -> anyhow::Result<Exit> {
+fn trust(
+    place: &Place<'_>,
+    store: &TrustStore,
+    directory: &Path,
+    args: &Args,
+) -> anyhow::Result<Exit> {
     let seen = ProjectSeen::look(directory, None);
     let Some(project) = seen.files() else {
         return Err(Hinted::usage(
@@ -137,7 +145,8 @@ fn trust(store: &TrustStore, directory: &Path, args: &Args) -> anyhow::Result<Ex
     let files = usable(project)?;
     let mut out = Out::stdout();
     if !args.json {
-        for line in summary(project, &files)? {
+        let lost = denies_lost(place, project)?;
+        for line in summary(project, &files, &lost)? {
             out.line(&line)?;
         }
         out.flush()?;
@@ -205,7 +214,68 @@ fn usable(project: &ProjectFiles) -> anyhow::Result<Vec<TrustedFile>> {
     })
 }
 
-fn summary(project: &ProjectFiles, files: &[TrustedFile]) -> anyhow::Result<Vec<String>> {
+/// The denies of the user that do not hold any more once the project counts: their surface is replaced, or their pattern says
+/// something else. That a rule behind them allows more is seen among what the project allows.
+fn denies_lost(place: &Place<'_>, project: &ProjectFiles) -> anyhow::Result<Vec<String>> {
+    let layout = Layout {
+        project: None,
+        ..place.layout()?
+    };
+    let before = layout.read(Wanted::Everything).in_force(None).sources;
+    let mut after = before.clone();
+    let config = project.config.as_ref().and_then(|file| file.seen.value());
+    after.project = config.map(|config| Source {
+        label: String::new(),
+        config: config.clone(),
+    });
+    let of_project = project.agents.iter().map(|(agent, file)| AgentSource {
+        agent: agent.clone(),
+        owner: AgentOwner::Project,
+        label: String::new(),
+        front: file.seen.value().cloned(),
+        trouble: None,
+    });
+    after.agents.extend(of_project);
+    let agents: BTreeSet<&str> = after.agents.iter().map(|of| of.agent.as_str()).collect();
+    let policy = |sources: &Sources| sources.policy(&sources.layered().config, None);
+    let (before, now) = (policy(&before), policy(&after));
+    let of = |agent: &str| lost(before.rules_for(agent), now.rules_for(agent));
+    let mut all = of("");
+    let of_everybody: HashSet<String> = all.iter().cloned().collect();
+    for agent in agents {
+        // What is lost for everybody is said once.
+        let more = of(agent).into_iter();
+        let more = more.filter(|line| !of_everybody.contains(line));
+        all.extend(more.map(|line| format!("{line}  (agent {})", visible(agent))));
+    }
+    Ok(all)
+}
+
+/// The denies of some rules that others do not have, each in one line.
+fn lost(before: &RuleSet, now: &RuleSet) -> Vec<String> {
+    let held: HashSet<(&str, &str)> = denies(now).collect();
+    let gone = denies(before).filter(|deny| !held.contains(deny));
+    let mut lines: Vec<String> = gone
+        .map(|(surface, pattern)| format!("  {}: {}", visible(surface), visible(pattern)))
+        .collect();
+    if before.default_verdict().0 == Verdict::Deny && now.default_verdict().0 != Verdict::Deny {
+        lines.push("  whatever no rule names".to_owned());
+    }
+    lines
+}
+
+fn denies(rules: &RuleSet) -> impl Iterator<Item = (&str, &str)> {
+    rules
+        .rules()
+        .filter(|rule| rule.verdict == Verdict::Deny)
+        .map(|rule| (&*rule.surface, rule.pattern.as_str()))
+}
+
+fn summary(
+    project: &ProjectFiles,
+    files: &[TrustedFile],
+    lost: &[String],
+) -> anyhow::Result<Vec<String>> {
     let directory = project.directory.to_string_lossy();
     let mut lines = vec![
         format!("project {}", visible(&directory)),
@@ -246,6 +316,10 @@ fn summary(project: &ProjectFiles, files: &[TrustedFile]) -> anyhow::Result<Vec<
                 rules.len()
             ));
         }
+    }
+    if !lost.is_empty() {
+        lines.push("denies of yours that it takes out of force:".to_owned());
+        lines.extend_from_slice(lost);
     }
     if let Some(config) = config {
         lines.extend(settings(config)?);
@@ -330,7 +404,7 @@ fn files_json(files: &[TrustedFile]) -> Vec<Value> {
 fn text_of(error: &TrustError) -> String {
     match error {
         TrustError::Spool(error) => crate::ask::describe(error),
-        TrustError::Garbled { .. } => error.to_string(),
+        TrustError::Garbled { .. } | TrustError::TooMany { .. } => error.to_string(),
     }
 }
 
@@ -340,6 +414,10 @@ fn failed(error: TrustError) -> anyhow::Error {
         TrustError::Garbled { .. } => Hinted::usage(
             error.to_string(),
             "remove the file, and trust the project again",
+        ),
+        TrustError::TooMany { .. } => Hinted::usage(
+            error.to_string(),
+            "put the rules of these agents into fewer files",
         ),
     }
 }

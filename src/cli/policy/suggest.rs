@@ -353,7 +353,14 @@ fn diff(before: &str, after: &str, label: &str) -> String {
     } else {
         label
     };
-    TextDiff::from_lines(before, after)
+    // A carriage return alone ends no line for `patch`.
+    let (old_lines, new_lines): (Vec<&str>, Vec<&str>) = (
+        before.split_inclusive('\n').collect(),
+        after.split_inclusive('\n').collect(),
+    );
+    TextDiff::configure()
+        .newline_terminated(true)
+        .diff_slices(&old_lines, &new_lines)
         .unified_diff()
         .header(old, label)
         .to_string()

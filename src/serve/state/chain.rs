@@ -22,7 +22,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Authority, Person, Stage, State};
+use super::{Authority, Pending, Person, Stage, State};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Bounds, Enveloped, Policy, RulesInForce};
@@ -467,34 +467,38 @@ impl State {
         }
     }
 
-    /// Puts what the chain had alone for long enough before the person as well.
+    /// Puts what the chain had alone for long enough before the person as well, as far as there is room in the list.
     pub(super) fn end_graces(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         if self.person != Person::Here {
             return;
         }
-        let mut over = Vec::new();
-        for (id, ask) in &mut self.asks {
-            if matches!(ask.stage, Stage::WithChain)
-                && let Some(until) = ask.alone_until.take_if(|until| *until <= now)
-            {
-                ask.stage = Stage::Rereading;
-                over.push((until, id.clone()));
-            }
-        }
+        let with_chain = |ask: &Pending| matches!(ask.stage, Stage::WithChain);
+        let alone = self.asks.iter().filter(|(_, ask)| with_chain(ask));
+        let mut over: Vec<(Moment, RequestId)> = alone
+            .filter_map(|(id, ask)| Some((ask.alone_until?, id.clone())))
+            .filter(|(until, _)| *until <= now)
+            .collect();
         // In the order in which they came.
         over.sort_unstable();
-        for (_, id) in over {
-            self.look_at(Candidate::of(&id), effects);
+        for (_, id) in over.into_iter().take(self.room_in_list()) {
+            if let Some(ask) = self.asks.get_mut(&id) {
+                ask.stage = Stage::Rereading;
+                self.look_at(Candidate::of(&id), effects);
+            }
         }
     }
 
-    /// When the next one is due to go before the person.
+    /// When the next one is due to go before the person. One for which there was no room waits for that.
     pub(super) fn next_grace(&self) -> Option<Moment> {
+        let has_room = self.room_in_list() > 0;
         let with_chain = self
             .asks
             .values()
             .filter(|ask| self.person == Person::Here && matches!(ask.stage, Stage::WithChain));
-        with_chain.filter_map(|ask| ask.alone_until).min()
+        with_chain
+            .filter_map(|ask| ask.alone_until)
+            .filter(|until| has_room || *until > self.now)
+            .min()
     }
 
     /// Somebody else has to be asked from now on: what the chain has alone is read and judged again.

@@ -175,6 +175,14 @@ impl State {
         })
     }
 
+    /// How many further asks may wait in the list; any number where there is none.
+    pub(super) fn room_in_list(&self) -> usize {
+        self.inbox.as_ref().map_or(usize::MAX, |inbox| {
+            let waiting = inbox.items.iter().filter(|item| item.ending.is_none());
+            inbox.limits.max_pending.saturating_sub(waiting.count())
+        })
+    }
+
     /// Notes that the parent had no answer: the ask stays with the person here.
     pub(super) fn note_given_back(&mut self, id: &RequestId) {
         if let Some(ask) = self.asks.get_mut(id) {
