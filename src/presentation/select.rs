@@ -268,6 +268,15 @@ pub enum NotAChoice {
 }
 
 impl Ask<'_> {
+    /// The name of the subagent that asks, whoever passed its ask on: a grant for it holds for none of those.
+    fn asker(&self) -> Option<String> {
+        let Some(first) = self.path.first() else {
+            return self.payload.request.requester.agent_name.clone();
+        };
+        let names = [&first.agent_name, &first.session_id];
+        names.into_iter().find(|name| !name.is_empty()).cloned()
+    }
+
     /// The core facts, with what a grant would cover and why this session asks.
     pub(super) fn core(&self) -> Vec<Fact> {
         let mut core = dialog::core_rows(self.payload, self.path);
@@ -298,7 +307,7 @@ impl Question {
         let requester = &ask.payload.request.requester;
         let core = ask.core();
         let scopes = (requester.forwarded && !ask.grants.is_empty()).then(|| Scopes {
-            agent: requester.agent_name.clone(),
+            agent: ask.asker(),
             grants: ask.grants.to_vec(),
         });
         let session = |width| {
@@ -781,6 +790,34 @@ mod tests {
         }
         let unknown = Answer::NotAChoice(NotAChoice::Unknown);
         assert_eq!(parse_choice(Some("5"), &scope), unknown);
+    }
+
+    #[test]
+    fn the_subagent_that_a_grant_is_for_is_the_one_that_asks_and_not_one_that_passed_it_on() {
+        let hop = |agent: &str, session: &str| Hop {
+            session_id: session.to_owned(),
+            agent_name: agent.to_owned(),
+        };
+        let grants = [grant("path_read", "/d/*")];
+        for (path, named) in [
+            (vec![], "(scout)"),
+            (vec![hop("leaf", "c-3"), hop("middle", "c-2")], "(leaf)"),
+            (vec![hop("", "c-3")], "(c-3)"),
+        ] {
+            let payload = payload(true);
+            let question = Question::decide(&Ask {
+                payload: &payload,
+                path: &path,
+                grants: &grants,
+                directory: None,
+                asked_because: None,
+                with_chain: None,
+                waiting: 0,
+            });
+            let scope = next(parse_choice(Some("2"), &question));
+            let label = &scope.options[0].label;
+            assert!(label.contains(named), "{label}");
+        }
     }
 
     #[test]

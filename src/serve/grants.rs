@@ -117,6 +117,14 @@ impl Core {
         match written {
             Ok(None) => self.trouble("grant file", Ok(())),
             Ok(Some(lost)) => self.lose(clock::now(), vec![(id.get(), lost)]),
+            Err(error) if self.grants.persists => {
+                // A server after this one might give the use back, where the log could not be written either.
+                let reason = format!("its uses cannot be kept: {}", describe(&error));
+                let text = format!("grant {id} has ended: {reason}");
+                self.trouble("grant file", Err(error));
+                self.notice(&text);
+                self.dispatch(clock::now(), Event::GrantsLost(vec![(id, reason)]));
+            }
             Err(error) => self.trouble("grant file", Err(error)),
         }
     }

@@ -312,20 +312,14 @@ fn a_pipe_in_place_of_the_configuration_is_an_error_and_no_wait() {
     ] {
         let mut run = Run::start(&field, field.relay().args(args));
         assert_ne!(run.await_end().code(), Some(0), "{args:?}");
-        assert!(
-            run.stderr().contains("not a regular file"),
-            "{}",
-            run.stderr()
-        );
+        let said = run.stderr();
+        assert!(said.contains("not a regular file"), "{said}");
     }
-    // Where somebody looks for the reason it is said, and the rest as well.
+    // Where somebody looks for the reason it stands, and is no error.
     let mut run = Run::start(&field, field.relay().arg("status"));
     assert_eq!(run.await_end().code(), Some(0));
-    assert!(
-        run.stdout().contains("not a regular file"),
-        "{}",
-        run.stdout()
-    );
+    let said = run.stdout();
+    assert!(said.contains("not a regular file"), "{said}");
 }
 
 #[test]
@@ -393,4 +387,52 @@ fn a_grant_that_cannot_be_kept_counts_for_its_own_ask_and_that_is_said() {
     assert_eq!(refused["grantId"], 1);
     let reason = refused["reason"].as_str().unwrap();
     assert!(reason.contains("Read-only file system"), "{reason}");
+}
+
+#[test]
+fn a_kept_grant_ends_where_its_uses_cannot_be_kept() {
+    let field = Field::new();
+    let ask = |id: &str| {
+        format!(
+            "\"$P\" ask --json --session main --from child --id {id} --value 'make all' --grant 'bash=make *' >{} & A=$!; ",
+            field.at(id).display()
+        )
+    };
+    let await_text = |text: &str, count: u32| {
+        format!(
+            "until [ $(grep -c '{text}' \"$M/out\") -ge {count} ]; do kill -0 $S || exit 9; sleep 0.02; done; "
+        )
+    };
+    let script = format!(
+        "mkdir -p -m 700 \"$M/spool/grants\"; mount -t tmpfs -o mode=700 none \"$M/spool/grants\" || {{ echo no-mount; exit 0; }}; \
+         echo '{{\"persistGrants\": true}}' >\"$M/c.json\"; \
+         mkfifo \"$M/in\"; \"$P\" serve --session main --mode select --config \"$M/c.json\" <\"$M/in\" >\"$M/out\" 2>\"$M/err\" & S=$!; \
+         exec 5>\"$M/in\"; until grep -q 'serving session' \"$M/err\"; do kill -0 $S || exit 9; sleep 0.02; done; \
+         {first}{one}echo 2 >&5; {scope}echo 4 >&5; wait $A; echo first=$?; \
+         until [ -e \"$M/spool/grants/main/1.json\" ]; do kill -0 $S || exit 9; sleep 0.02; done; \
+         mount -o remount,ro \"$M/spool/grants\" || {{ echo no-mount; exit 0; }}; \
+         {second}wait $A; echo second=$?; {third}{two}echo 3 >&5; wait $A; echo third=$?; cat \"$M/out\"; kill $S; wait $S",
+        first = ask("r1"),
+        one = await_text("Permission Required", 1),
+        scope = await_text("Grant for whom", 1),
+        second = ask("r2"),
+        third = ask("r3"),
+        two = await_text("Permission Required", 2),
+    );
+    let Some(text) = in_small_file_system(&field, &script) else {
+        return;
+    };
+    for part in [
+        "first=0",
+        "second=0",
+        "third=1",
+        "grant 1 has ended: its uses cannot be kept",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let revoked = &field.logged("grant.revoked")[0];
+    assert_eq!(
+        (&revoked["grantId"], &revoked["by"]),
+        (&1.into(), &"server".into())
+    );
 }
