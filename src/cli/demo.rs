@@ -18,7 +18,7 @@ use crate::policy::{Config, LayerRules, Layers, Policy};
 use crate::presentation::select::Choice;
 use crate::presentation::text::visible;
 use crate::prompt::{Prompter, ScriptedPrompter};
-use crate::serve::{AnnotatorChain, AuthorizerChain, Mode, Server, Settings, Shown};
+use crate::serve::{Mode, Server, Settings, Shown};
 use crate::spool::{Missing, Spool};
 use crate::wire::SessionId;
 
@@ -77,23 +77,11 @@ pub(super) fn run(env: &Env, args: &Args) -> anyhow::Result<Exit> {
         prompter(mode, dialog, colours(env), events)?
     };
     let settings = Settings {
-        annotators: AnnotatorChain::default(),
-        authorizers: AuthorizerChain::default(),
-        session,
         agent: "demo".to_owned(),
         mode,
-        parent: None,
         policy: Arc::new(Policy::from_layers(&layers)),
-        renewals: mpsc::unbounded_channel().1,
-        trouble: None,
         home: env.home().map(|home| home.to_string_lossy().into_owned()),
-        forwarding_timeout: config.forwarding_timeout,
-        request_max_age: config.request_max_age,
-        limits: config.limits,
-        require_audit: false,
-        persist_grants: false,
-        notices: None,
-        broadcasts: tokio::sync::broadcast::Sender::new(1),
+        ..Settings::new(session)
     };
     let program = std::env::current_exe().context("cannot find this program")?;
     super::runtime()?.block_on(async {

@@ -113,6 +113,32 @@ pub struct Settings {
     pub broadcasts: Broadcasts,
 }
 
+impl Settings {
+    /// What holds for `session` where nothing else is said: everything is asked, of nobody.
+    pub fn new(session: SessionId) -> Self {
+        let config = policy::Config::default();
+        Self {
+            session,
+            agent: "unknown".to_owned(),
+            mode: Mode::Headless,
+            parent: None,
+            annotators: AnnotatorChain::default(),
+            authorizers: AuthorizerChain::default(),
+            policy: Arc::default(),
+            renewals: mpsc::unbounded_channel().1,
+            trouble: None,
+            home: None,
+            forwarding_timeout: config.forwarding_timeout,
+            request_max_age: config.request_max_age,
+            limits: config.limits,
+            require_audit: false,
+            persist_grants: false,
+            notices: None,
+            broadcasts: Broadcasts::new(1),
+        }
+    }
+}
+
 /// A session cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {

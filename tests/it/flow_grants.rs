@@ -11,12 +11,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use askrelay::audit::{Options, ReviewLog};
-use askrelay::policy::{Layers, Lifetime, Limits, Policy};
+use askrelay::policy::Lifetime;
 use askrelay::presentation::select::{Choice, GrantScope};
 use askrelay::prompt::{Answerer, PersonEvent, PersonEvents, Prompter};
-use askrelay::serve::{
-    Annotators, AuthorizerChain, Broadcasts, Mode, Server as Serving, Settings, Shown,
-};
+use askrelay::serve::{Mode, Server as Serving, Settings, Shown};
 use askrelay::wire::{GrantWidth, RequestId, SessionId, UserSurface};
 use serde_json::{Value, json};
 
@@ -473,23 +471,9 @@ fn served(spool: &TestSpool, first: Option<Lifetime>) -> Served {
     let log = spool.below("state/askrelay/review.jsonl");
     let log = Arc::new(ReviewLog::open(&log, Options::default()).unwrap());
     let settings = Settings {
-        session: SessionId::parse("P").unwrap(),
-        agent: "lead".to_owned(),
         mode: Mode::Dialog,
-        parent: None,
-        renewals: tokio::sync::mpsc::unbounded_channel().1,
-        trouble: None,
-        policy: Arc::new(Policy::from_layers(&Layers::default())),
-        home: None,
-        forwarding_timeout: Duration::from_mins(10),
-        request_max_age: Duration::from_mins(15),
-        limits: Limits::default(),
-        require_audit: false,
         persist_grants: true,
-        notices: None,
-        broadcasts: Broadcasts::new(1),
-        annotators: Annotators::default().chain(&[]),
-        authorizers: AuthorizerChain::default(),
+        ..Settings::new(SessionId::parse("P").unwrap())
     };
     let place = spool.open();
     let (events, person) = tokio::sync::mpsc::unbounded_channel();

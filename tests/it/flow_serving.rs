@@ -2,12 +2,10 @@
 //! as any other program would write them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askrelay::audit::{Options, ReviewLog};
-use askrelay::policy::{Layers, Limits, Policy};
 use askrelay::prompt::Prompter;
-use askrelay::serve::{Annotators, AuthorizerChain, Broadcasts, Mode, Server, Settings, Shown};
+use askrelay::serve::{Mode, Server, Settings, Shown};
 use askrelay::wire::{RequestId, SessionId};
 use serde_json::{Value, json};
 
@@ -386,23 +384,8 @@ fn a_prompter_that_ends_without_a_word_leaves_nobody_waiting() {
     let spool = TestSpool::new();
     let log = ReviewLog::open(&spool.below("mute.jsonl"), Options::default()).unwrap();
     let settings = Settings {
-        session: SessionId::parse("main").unwrap(),
-        agent: "lead".to_owned(),
         mode: Mode::Dialog,
-        parent: None,
-        renewals: tokio::sync::mpsc::unbounded_channel().1,
-        trouble: None,
-        policy: Arc::new(Policy::from_layers(&Layers::default())),
-        home: None,
-        forwarding_timeout: Duration::from_mins(10),
-        request_max_age: Duration::from_mins(15),
-        limits: Limits::default(),
-        require_audit: false,
-        persist_grants: false,
-        notices: None,
-        broadcasts: Broadcasts::new(1),
-        annotators: Annotators::default().chain(&[]),
-        authorizers: AuthorizerChain::default(),
+        ..Settings::new(SessionId::parse("main").unwrap())
     };
     let place = spool.open();
     let (events, person) = tokio::sync::mpsc::unbounded_channel();
