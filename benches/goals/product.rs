@@ -76,7 +76,9 @@ impl Product {
         };
         // A bench asks more often than any agent would.
         let limits = json!({ "perRequesterPending": 100_000, "perSessionPending": 100_000, "perRequesterPerMinute": 10_000_000 });
-        let config = self.dir.path().join("config.json");
+        // As a user has it, in a directory of its own: the server watches it, and the logs of the children lie elsewhere.
+        let config = self.dir.path().join("config/config.json");
+        fs::create_dir_all(self.dir.path().join("config")).unwrap();
         let mut content = json!({ "permission": { "*": "ask", "bash": bash }, "limits": limits });
         if let Serving::Chain = serving {
             (content["authorizerChain"], content["authorizers"]) = crate::chain::config();
