@@ -608,7 +608,10 @@ fn a_tool_that_runs_commands_under_another_name_is_judged_as_a_command() {
         .id("r1")
         .start();
     let question = server.question();
-    for text in ["exec_command", "make", "/work/below"] {
+    // As `workdir` names it, seen from where the child runs.
+    let below = place.spool.work().join("below");
+    let below = below.to_str().unwrap();
+    for text in ["exec_command", "make", below] {
         assert!(question.text.contains(text), "{}", question.text);
     }
     let request = place.spool.await_request("P", "r1");
