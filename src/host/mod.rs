@@ -10,5 +10,10 @@
 //! * A name of the host is mapped to a surface of the rules only where its input has what that surface is about.
 
 mod call;
+mod claude_code;
+mod codex;
+mod gemini;
+pub mod hook;
+mod suggestion;
 
 pub use call::{Asked, Subagent, ToolCall, agent_sessions};
