@@ -37,6 +37,7 @@ pub mod ask;
 pub mod audit;
 pub mod cli;
 pub mod clock;
+pub mod host;
 pub mod policy;
 pub mod presentation;
 pub mod process;
