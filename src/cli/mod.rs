@@ -15,6 +15,7 @@ mod events;
 mod exit;
 mod grants;
 mod input;
+mod install;
 mod launch;
 mod layers;
 mod log;
@@ -101,6 +102,10 @@ enum Command {
     Config(config::Args),
     /// Print the JSON Schema of a document on disk, or of the configuration
     Schema(schema::Args),
+    /// Put askrelay in charge of an agent: edit its configuration, after showing what would be written
+    Install(install::InstallArgs),
+    /// Take askrelay out of the configuration of an agent again
+    Uninstall(install::UninstallArgs),
     /// See it work: a serving session and three children in this terminal
     Demo(demo::Args),
 }
@@ -173,6 +178,8 @@ pub fn run() -> ExitCode {
         Command::Policy(args) => policy::run(&env, &place, &args),
         Command::Config(args) => config::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
+        Command::Install(args) => install::install(&env, &place, &args),
+        Command::Uninstall(args) => install::uninstall(&env, &place, &args),
         Command::Demo(args) => demo::run(&env, &args),
     };
     match ended {

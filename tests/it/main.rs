@@ -22,6 +22,7 @@ mod flow_events;
 mod flow_evidence;
 mod flow_grants;
 mod flow_inspection;
+mod flow_install;
 mod flow_limits;
 mod flow_liveness;
 mod flow_log;

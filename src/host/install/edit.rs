@@ -177,7 +177,11 @@ impl Style {
     fn of(text: &str, root: &Node) -> Self {
         let body = text.trim();
         let first = children(root).first().map(|child| child.start);
-        let step = first.and_then(|first| own_indent(text, first));
+        let lies_below = |first: &usize| {
+            let between = text.get(root.offset..*first).unwrap_or_default();
+            between.contains('\n')
+        };
+        let step = first.filter(lies_below).map(|first| indent_at(text, first));
         let step = step.and_then(|step| step.strip_prefix(indent_at(text, root.offset)));
         Self {
             newline: if text.contains("\r\n") { "\r\n" } else { "\n" },

@@ -16,6 +16,10 @@ pub const HOST_TIMEOUT_SECONDS: u64 = 86_400;
 const NOTE_TIMEOUT_SECONDS: u64 = 60;
 /// What the host shows meanwhile.
 const WAITING: &str = "askrelay: waiting for a decision";
+/// What stands behind the command line where a shell takes it apart, for hosts that let a tool run when its hook ends badly: a
+/// program that is missing, crashed or was killed denies then. A shell of any kind takes it alike.
+const OR_DENY: &str =
+    " || sh -c 'echo \"askrelay did not answer, so nothing is allowed\" >&2; exit 2'";
 /// Name by which the host lists and switches off the hook, where it has names.
 pub(super) const NAME: &str = "askrelay";
 
@@ -54,7 +58,7 @@ pub fn hooks(host: Host, program: &str) -> Vec<Hook> {
                 matcher: Some("*"),
                 handler: json!({
                     "type": "command",
-                    "command": command_line(&words),
+                    "command": closed_line(&words),
                     "timeout": HOST_TIMEOUT_SECONDS,
                     "statusMessage": WAITING,
                 }),
@@ -67,7 +71,7 @@ pub fn hooks(host: Host, program: &str) -> Vec<Hook> {
             handler: json!({
                 "name": NAME,
                 "type": "command",
-                "command": command_line(&words),
+                "command": closed_line(&words),
                 "timeout": HOST_TIMEOUT_SECONDS * 1_000,
                 "description": "Asks the session in charge before a tool runs",
             }),
@@ -75,6 +79,11 @@ pub fn hooks(host: Host, program: &str) -> Vec<Hook> {
         }],
         Host::Opencode | Host::Pi => Vec::new(),
     }
+}
+
+/// A line for a shell that denies where the program gives no answer.
+fn closed_line(words: &[&str]) -> String {
+    format!("{}{OR_DENY}", command_line(words))
 }
 
 fn claude_code(program: &str, arguments: &[String]) -> Vec<Hook> {
@@ -124,7 +133,7 @@ pub fn words_of(handler: &Value) -> Option<Vec<String>> {
                 .collect()
         }
         Some(_) => None,
-        None => split(command),
+        None => split(command).or_else(|| split(command.rsplit_once(" || ")?.0)),
     }
 }
 
@@ -149,7 +158,7 @@ mod tests {
         for host in Host::ALL {
             for program in [
                 "/usr/bin/askrelay",
-                "/opt/a 'b' $c/askrelay-0.1",
+                "/opt/a 'b' || $c/askrelay-0.1",
                 "askrelay",
             ] {
                 for hook in hooks(host, program) {
@@ -167,6 +176,7 @@ mod tests {
             json!({"type": "command", "command": "/usr/bin/relay hook claude-code"}),
             json!({"type": "command", "command": "/usr/bin/askrelay ask"}),
             json!({"type": "command", "command": "askrelay hook claude-code; rm x"}),
+            json!({"type": "command", "command": "askrelay ask || askrelay hook claude-code"}),
             json!({"type": "command", "command": "askrelay", "args": ["hook", 1]}),
             json!({"type": "http", "url": "http://127.0.0.1/askrelay"}),
             json!("askrelay hook claude-code"),

@@ -24,7 +24,7 @@ fn nothing_becomes_a_configuration_with_our_hooks_alone() {
         "hooks": [
           {
             "type": "command",
-            "command": "/usr/local/bin/askrelay hook codex --host-timeout 86400",
+            "command": "/usr/local/bin/askrelay hook codex --host-timeout 86400 || sh -c 'echo \"askrelay did not answer, so nothing is allowed\" >&2; exit 2'",
             "timeout": 86400,
             "statusMessage": "askrelay: waiting for a decision"
           }
@@ -37,7 +37,7 @@ fn nothing_becomes_a_configuration_with_our_hooks_alone() {
         "hooks": [
           {
             "type": "command",
-            "command": "/usr/local/bin/askrelay hook codex --host-timeout 86400",
+            "command": "/usr/local/bin/askrelay hook codex --host-timeout 86400 || sh -c 'echo \"askrelay did not answer, so nothing is allowed\" >&2; exit 2'",
             "timeout": 86400,
             "statusMessage": "askrelay: waiting for a decision"
           }
