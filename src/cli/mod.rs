@@ -10,6 +10,7 @@
 mod ask;
 mod config;
 mod demo;
+mod doctor;
 mod env;
 mod events;
 mod exit;
@@ -109,6 +110,8 @@ enum Command {
     Install(install::InstallArgs),
     /// Take askrelay out of the configuration of an agent again
     Uninstall(install::UninstallArgs),
+    /// Say whether everything is in place, and prove that the hook of an agent fires
+    Doctor(doctor::Args),
     /// See it work: a serving session and three children in this terminal
     Demo(demo::Args),
 }
@@ -184,6 +187,7 @@ pub fn run() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Install(args) => install::install(&env, &place, &args),
         Command::Uninstall(args) => install::uninstall(&env, &place, &args),
+        Command::Doctor(args) => doctor::run(&env, &place, &args),
         Command::Demo(args) => demo::run(&env, &args),
     };
     match ended {

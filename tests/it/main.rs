@@ -18,6 +18,7 @@ mod flow_chain;
 mod flow_clocks;
 mod flow_config;
 mod flow_debug;
+mod flow_doctor;
 mod flow_events;
 mod flow_evidence;
 mod flow_grants;

@@ -1,5 +1,6 @@
 //! Where the agents have their configurations, and which of them are on this machine.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::cli::env::{self, Env};
@@ -133,6 +134,9 @@ pub(in crate::cli) fn layers(env: &Env, host: Host, project: Option<&Path>) -> V
             }
         }
     }
+    // In the home directory the project's file is the user's.
+    let mut seen = HashSet::new();
+    all.retain(|layer| seen.insert(layer.path.clone()));
     all
 }
 

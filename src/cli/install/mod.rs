@@ -63,17 +63,19 @@ pub(super) struct UninstallArgs {
     how: How,
 }
 
+/// The agents that askrelay can be put in charge of.
+pub(in crate::cli) const SUPPORTED: [Host; 3] = [Host::ClaudeCode, Host::Codex, Host::Gemini];
+
 /// The agent of this name.
 pub(in crate::cli) fn parse_host(name: &str) -> Result<Host, String> {
-    Host::from_name(name)
-        .filter(|host| !matches!(host, Host::Opencode | Host::Pi))
-        .ok_or_else(|| {
-            let names = ["claude-code", "codex", "gemini"];
-            format!(
-                "there is no agent {name:?} here; there are {}",
-                names.join(", ")
-            )
-        })
+    let host = Host::from_name(name).filter(|host| SUPPORTED.contains(host));
+    host.ok_or_else(|| {
+        let names: Vec<&str> = SUPPORTED.iter().map(|host| host.name()).collect();
+        format!(
+            "there is no agent {name:?} here; there are {}",
+            names.join(", ")
+        )
+    })
 }
 
 /// Where everything of one agent lies.

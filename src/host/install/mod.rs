@@ -12,6 +12,8 @@
 mod edit;
 mod entries;
 mod hooks;
+mod model;
+mod sample;
 mod switches;
 mod toml;
 mod trust;
@@ -20,6 +22,8 @@ mod words;
 
 pub use entries::{HOST_TIMEOUT_SECONDS, Hook, arguments, hooks as wanted, words_of};
 pub use hooks::{EditError, Found, MAX_HOST_CONFIG_BYTES, find, install, uninstall};
+pub use model::{Reply, reply};
+pub use sample::sample;
 pub use switches::{Switched, json_switches, toml_switches};
 pub use toml::TomlError;
 pub use trust::{
