@@ -13,6 +13,7 @@ mod demo;
 mod env;
 mod events;
 mod exit;
+mod forward;
 mod grants;
 mod identity;
 mod input;
