@@ -158,25 +158,29 @@ export const Askrelay = async ({ client, directory }, options) => {
       if (call.doubtful) calls.get(key).doubtful = true;
       calls.set(key, call);
       seal(output.args);
-      const put_ = await put(sessionID, {
+      const asking = await put(sessionID, {
         tool,
         input: output.args,
         callId: callID,
-        rulesOnly: !asksAll,
+        gate: asksAll ? "calls" : "asks",
         mcpServers: await servers(),
       });
-      call.stop = put_.stop;
+      call.stop = asking.stop;
       // Ended before it was asked.
-      if (calls.get(key) !== call && !call.doubtful) put_.stop();
-      const { decision, reason } = await put_.answer;
+      if (calls.get(key) !== call && !call.doubtful) asking.stop();
+      const { decision, reason } = await asking.answer;
       call.stop = () => {};
       call.approved = decision === "allow";
-      if (decision === "allow" || (decision === "none" && !asksAll)) return;
-      throw new Error(reason);
+      if (decision === "deny") throw new Error(reason);
     },
 
     async "tool.execute.after"({ sessionID, callID }) {
       end(calls, keyOf(sessionID, callID));
+    },
+
+    /** An agent that is started by a command finds out whose command it was. */
+    async "shell.env"({ sessionID }, output) {
+      if (sessionID) output.env.ASKRELAY_OPENCODE_SESSION = sessionID;
     },
 
     async event({ event: { type, properties } }) {

@@ -14,7 +14,7 @@ const PROGRAM = process.env.ASKRELAY_BIN || INSTALLED;
 const MOST = 1 << 20;
 
 interface Answer {
-  decision: "allow" | "deny";
+  decision: "allow" | "deny" | "none";
   reason: string;
 }
 
@@ -82,7 +82,7 @@ export default function askrelay(pi: Pi): void {
       child.on("close", (code, ended) => {
         try {
           const { decision, reason } = JSON.parse(said.stdout);
-          if (decision === "allow" || decision === "deny") {
+          if (["allow", "deny", "none"].includes(decision)) {
             end({ decision, reason: reason || "[askrelay] Denied." });
             return;
           }
@@ -109,7 +109,8 @@ export default function askrelay(pi: Pi): void {
       parentCallId: event.parentToolCallId,
     };
     const { decision, reason } = await ask(call, ctx.cwd, ctx.signal);
-    return decision === "allow" ? undefined : { block: true, reason };
+    // What no rule is about runs where it only looks at what the agent works on.
+    return decision === "deny" ? { block: true, reason } : undefined;
   });
 
   pi.on("session_shutdown", () => {
