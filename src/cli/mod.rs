@@ -14,6 +14,7 @@ mod doctor;
 mod env;
 mod events;
 mod exit;
+mod forward;
 mod grants;
 mod identity;
 mod input;

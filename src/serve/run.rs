@@ -571,6 +571,7 @@ impl Server {
             // Replaced text looks like any other on the next hop; without these facts no rule there can allow it.
             access_intent: request.access_intent.filter(|_| !request.was_replaced),
             timeout: relay.budget,
+            rules_only: request.relay.as_ref().is_some_and(|relay| relay.rules_only),
             path,
         };
         let handle = self.relays.spawn({

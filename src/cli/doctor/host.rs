@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::Checks;
@@ -13,8 +13,8 @@ use crate::cli::env::Env;
 use crate::cli::install::hosts::{self, Layer, codex_key_path};
 use crate::cli::install::program;
 use crate::host::install::{
-    self, Found, HOST_TIMEOUT_SECONDS, Host, MAX_HOST_CONFIG_BYTES, Trust, entries_of, find,
-    is_project_trusted, trust_of, words_of,
+    self, Found, HOST_TIMEOUT_SECONDS, Host, MAX_HOST_CONFIG_BYTES, SHIM_EVENT, Trust, entries_of,
+    find, is_project_trusted, is_shim, program_of, shim, trust_of, words_of,
 };
 use crate::spool::{ForeignFile, is_program};
 
@@ -46,6 +46,11 @@ pub(super) fn summary(
 ) -> anyhow::Result<()> {
     let on_path = !hosts::on_path(env, host.program()).is_empty();
     let title = host.title();
+    if matches!(host, Host::Opencode | Host::Pi) {
+        let texts = hosts::layers(env, host, project);
+        let mut texts = texts.iter().filter_map(|layer| hosts::text_of(&layer.path));
+        return tell_summary(host, texts.any(|text| is_shim(&text)), true, on_path, checks);
+    }
     let hook_files = hosts::layers(env, host, project);
     let hook_files = hook_files.iter().filter(|layer| holds_hooks(layer));
     let mut found = Vec::new();
@@ -70,23 +75,33 @@ pub(super) fn summary(
     let all = gates
         .into_iter()
         .all(|hook| found.iter().any(|entry| entry.event == hook.event));
-    let name = host.name();
-    match (found.is_empty(), all, on_path) {
-        (false, true, _) => checks.ok(
+    tell_summary(host, !found.is_empty(), all, on_path, checks)
+}
+
+fn tell_summary(
+    host: Host,
+    any: bool,
+    all: bool,
+    on_path: bool,
+    checks: &mut Checks,
+) -> anyhow::Result<()> {
+    let (title, name) = (host.title(), host.name());
+    match (any, all, on_path) {
+        (true, true, _) => checks.ok(
             "host",
             format!("{title}: the hook is there; `askrelay doctor {name}` tries it"),
         ),
-        (false, false, _) => checks.fail(
+        (true, false, _) => checks.fail(
             "host",
             format!("{title}: only a part of the hooks is there"),
             format!("run `askrelay install {name}`"),
         ),
-        (true, _, true) => checks.warn(
+        (false, _, true) => checks.warn(
             "host",
             format!("{title} is here, and askrelay is not in charge of it"),
             format!("run `askrelay install {name}`"),
         ),
-        (true, _, false) => checks.ok("host", format!("{title} is not here")),
+        (false, _, false) => checks.ok("host", format!("{title} is not here")),
     }
 }
 
@@ -102,6 +117,9 @@ pub(super) async fn look(
     checks: &mut Checks,
 ) -> anyhow::Result<Vec<Gate>> {
     programs(env, host, checks).await?;
+    if matches!(host, Host::Opencode | Host::Pi) {
+        return shims(env, host, project, checks);
+    }
     let read = files(env, host, project, checks)?;
     for (path, switched) in hosts::switched_off(env, host, project) {
         checks.fail(
@@ -313,6 +331,41 @@ fn entries(env: &Env, host: Host, read: &[Read], checks: &mut Checks) -> anyhow:
         }
     }
     Ok(())
+}
+
+/// The files of ours in a host that is gated by one.
+fn shims(
+    env: &Env,
+    host: Host,
+    project: Option<&Path>,
+    checks: &mut Checks,
+) -> anyhow::Result<Vec<Gate>> {
+    let again = format!("run `askrelay install {}` again", host.name());
+    let mut gates = Vec::new();
+    for layer in hosts::layers(env, host, project) {
+        let shown = layer.path.display();
+        let Some(text) = hosts::text_of(&layer.path) else {
+            continue;
+        };
+        let Some(program) = program_of(&text).filter(|_| is_shim(&text)) else {
+            checks.warn("host.file", format!("{shown} is not of askrelay"), "look at what it is")?;
+            continue;
+        };
+        if shim(host, &program).as_deref() == Some(&*text) {
+            checks.ok("hook.present", format!("{shown} ({}) is as it would be put there now", layer.whose))?;
+        } else {
+            checks.warn("hook.present", format!("{shown} is not as it would be put there now"), again.clone())?;
+        }
+        if !is_program(Path::new(&program)) {
+            checks.fail("hook.program", format!("{shown} starts {program}, which is not there"), again.clone())?;
+        }
+        gates.push(Gate {
+            event: SHIM_EVENT.to_owned(),
+            matcher: None,
+            handler: json!({"command": program, "args": ["hook", host.name()]}),
+        });
+    }
+    Ok(gates)
 }
 
 /// The hook must give up before its host does, which would let the tool run.

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::env::Env;
 use super::exit::Exit;
 use super::install::hosts::layers;
-use super::install::{self, parse_host};
+use super::install::parse_host;
 use super::output::Out;
 use super::place::Place;
 use super::{Hinted, PlaceArgs};
@@ -162,7 +162,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     machine::look(env, &place, &mut checks)?;
     match args.host {
         None => {
-            for host in install::SUPPORTED {
+            for host in Host::ALL {
                 host::summary(env, host, project.as_deref(), &mut checks)?;
             }
         }

@@ -7,7 +7,7 @@ use similar::TextDiff;
 
 use crate::cli::Hinted;
 use crate::clock;
-use crate::host::install::{EditError, Host, MAX_HOST_CONFIG_BYTES, TomlError, TrustError};
+use crate::host::install::{EditError, Host, MAX_HOST_CONFIG_BYTES, TomlError, TrustError, is_shim};
 use crate::presentation::text::visible;
 use crate::spool::{ForeignError, ForeignFile, InstallStore, Installed, SpoolError};
 
@@ -135,6 +135,23 @@ impl Seen {
         if !matches!(after, After::Same | After::Forgotten) {
             self.file.check_writable().map_err(foreign)?;
         }
+        Ok(Change {
+            file: self.file,
+            after,
+        })
+    }
+
+    /// It goes, where it is a file of ours.
+    pub(super) fn without_shim(self) -> anyhow::Result<Change> {
+        let after = if is_shim(&self.text) {
+            self.file.check_writable().map_err(foreign)?;
+            let made = self.record.iter().flat_map(|record| &record.made);
+            After::Gone(made.map(PathBuf::from).collect())
+        } else if self.record.is_some() {
+            After::Forgotten
+        } else {
+            After::Same
+        };
         Ok(Change {
             file: self.file,
             after,

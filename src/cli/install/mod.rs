@@ -19,7 +19,7 @@ use super::output::{self, Out};
 use super::place::Place;
 use super::{Hinted, PlaceArgs};
 use crate::host::install::{
-    self, Host, Trust, TrustEntry, entries_of, find, is_project_trusted, trust_of, with_trust,
+    self, Host, Trust, TrustEntry, entries_of, find, is_project_trusted, is_shim, shim, trust_of, with_trust,
     without_trust,
 };
 use crate::presentation::text::visible;
@@ -63,14 +63,10 @@ pub(super) struct UninstallArgs {
     how: How,
 }
 
-/// The agents that askrelay can be put in charge of.
-pub(in crate::cli) const SUPPORTED: [Host; 3] = [Host::ClaudeCode, Host::Codex, Host::Gemini];
-
 /// The agent of this name.
 pub(in crate::cli) fn parse_host(name: &str) -> Result<Host, String> {
-    let host = Host::from_name(name).filter(|host| SUPPORTED.contains(host));
-    host.ok_or_else(|| {
-        let names: Vec<&str> = SUPPORTED.iter().map(|host| host.name()).collect();
+    Host::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Host::ALL.iter().map(|host| host.name()).collect();
         format!(
             "there is no agent {name:?} here; there are {}",
             names.join(", ")
@@ -168,6 +164,9 @@ impl<'a> Task<'a> {
     fn install(&self, program: Program, trust: bool) -> anyhow::Result<Plan> {
         let seen = self.seen()?;
         let path = seen.path().to_owned();
+        if let Some(text) = shim(self.host, &program.path) {
+            return self.put_shim(seen, text, program.notes);
+        }
         let edited = |edit: Result<String, _>| edit.map_err(|error| unedited(&path, &error));
         let text = edited(install::install(self.host, seen.text(), &program.path))?;
         let without = edited(install::uninstall(self.host, seen.text()))?;
@@ -182,11 +181,25 @@ impl<'a> Task<'a> {
         let change = seen.becomes(self.host, &self.store, text, &without, Vec::new())?;
         plan.changes.insert(0, change);
         self.remark(&mut plan);
-        let doctor = format!(
-            "run `askrelay doctor {}`: it proves that the hook fires",
-            self.host.name()
-        );
-        plan.next.push(doctor);
+        Ok(plan)
+    }
+
+    /// Puts a file of ours into a host that is gated by one.
+    fn put_shim(&self, seen: Seen, text: String, notes: Vec<String>) -> anyhow::Result<Plan> {
+        let there = seen.text();
+        if !there.is_empty() && !is_shim(there) {
+            return Err(Hinted::usage(
+                format!("{} is not of askrelay", visible(&seen.path().to_string_lossy())),
+                "nothing was changed; move the file away, and repeat the command",
+            ));
+        }
+        let change = seen.becomes(self.host, &self.store, text, "", Vec::new())?;
+        let mut plan = Plan {
+            changes: vec![change],
+            notes,
+            next: Vec::new(),
+        };
+        self.remark(&mut plan);
         Ok(plan)
     }
 
@@ -278,16 +291,31 @@ impl<'a> Task<'a> {
                     "`gemini --acp` runs no hook: put `askrelay acp --` in front of it".to_owned(),
                 );
             }
-            Host::Codex | Host::Opencode | Host::Pi => {}
+            Host::Codex => {}
+            Host::Opencode | Host::Pi => plan.next.push(format!(
+                "start sessions of {} anew that run already",
+                self.host.title()
+            )),
         }
         plan.next.push(
             "run `askrelay serve` in the terminal that is to be asked: where nobody serves, everything is denied".to_owned(),
         );
+        plan.next.push(format!(
+            "run `askrelay doctor {}`: it proves that the hook fires",
+            self.host.name()
+        ));
     }
 
     fn uninstall(&self) -> anyhow::Result<Plan> {
         let seen = self.seen()?;
         let path = seen.path().to_owned();
+        if matches!(self.host, Host::Opencode | Host::Pi) {
+            return Ok(Plan {
+                changes: vec![seen.without_shim()?],
+                notes: Vec::new(),
+                next: vec![self.afterwards()],
+            });
+        }
         let without = install::uninstall(self.host, seen.text());
         // A file that is as it was left needs not be understood.
         let without = without.map_err(|error| unedited(&path, &error))?;
@@ -305,15 +333,18 @@ impl<'a> Task<'a> {
                 changes.push(config.restored(&self.store, without)?);
             }
         }
-        let next = format!(
-            "start sessions of {} anew that run already; from then on it asks as it did without askrelay",
-            self.host.title()
-        );
         Ok(Plan {
             changes,
             notes: Vec::new(),
-            next: vec![next],
+            next: vec![self.afterwards()],
         })
+    }
+
+    fn afterwards(&self) -> String {
+        format!(
+            "start sessions of {} anew that run already; from then on it asks as it did without askrelay",
+            self.host.title()
+        )
     }
 
     fn carry_out(&self, plan: &Plan, how: &How, verb: &str) -> anyhow::Result<Exit> {

@@ -14,6 +14,7 @@ mod entries;
 mod hooks;
 mod model;
 mod sample;
+mod shim;
 mod switches;
 mod toml;
 mod trust;
@@ -23,7 +24,8 @@ mod words;
 pub use entries::{HOST_TIMEOUT_SECONDS, Hook, arguments, hooks as wanted, words_of};
 pub use hooks::{EditError, Found, MAX_HOST_CONFIG_BYTES, find, install, uninstall};
 pub use model::{Reply, reply};
-pub use sample::sample;
+pub use sample::{SHIM_EVENT, sample};
+pub use shim::{is_shim, program_of, shim};
 pub use switches::{Switched, json_switches, toml_switches};
 pub use toml::TomlError;
 pub use trust::{

@@ -4,8 +4,22 @@ use serde_json::{Map, Value, json};
 
 use super::Host;
 
+/// The one event of a host whose shim is ours.
+pub const SHIM_EVENT: &str = "tool";
+
 /// What the host writes to its hook for `event`, about this command in this directory; `None` where it has no such event.
 pub fn sample(host: Host, event: &str, command: &str, cwd: &str) -> Option<String> {
+    if matches!(host, Host::Opencode | Host::Pi) {
+        let call = json!({
+            "sessionId": "askrelay-doctor",
+            "tool": "bash",
+            "input": {"command": command},
+            "cwd": cwd,
+            "callId": "doctor",
+            "gate": "calls",
+        });
+        return Some(call.to_string());
+    }
     let mut call = json!({
         "session_id": "askrelay-doctor",
         "transcript_path": format!("{cwd}/transcript.jsonl"),
