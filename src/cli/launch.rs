@@ -245,8 +245,9 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         .env(env::SESSION, &child)
         .env(env::AGENT, &agent)
         .env(env::LINEAGE, role::lineage_text(&lineage))
-        // Children that speak the peer's protocol look for these.
+        // Children that speak the peer's protocol look for these: whose child one is, and that it is one.
         .env(env::PEER_PARENTS[1], parent.as_str())
+        .env(env::CHILD_HINTS[0], "1")
         .env_remove(env::PEER_PARENTS[0]);
     match &key {
         Some(key) => command.env(env::SERVING_KEY, key.to_string()),
