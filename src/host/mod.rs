@@ -14,6 +14,8 @@ mod claude_code;
 mod codex;
 mod gemini;
 pub mod hook;
+pub mod install;
+pub mod shims;
 mod suggestion;
 
 pub use call::{Asked, Subagent, ToolCall, agent_sessions};
