@@ -246,6 +246,18 @@ impl Spool {
         self.root.path()
     }
 
+    /// Whether the path leads here no more: the directory was removed, or another one has taken its place. Whoever comes by the path
+    /// does not come here, and nothing can be made here any more.
+    pub fn is_gone(&self) -> bool {
+        let Ok(open) = self.root.stamp() else {
+            return false;
+        };
+        match rustix::fs::stat(self.path()) {
+            Ok(named) => !FileStamp::of(&named).same_file(&open),
+            Err(error) => error == rustix::io::Errno::NOENT,
+        }
+    }
+
     /// Whether changes made elsewhere raise events.
     pub fn events(&self) -> Events {
         self.events
