@@ -114,13 +114,17 @@ fn project_context(lines: Lines<'_>, cut: usize) -> Option<usize> {
     let end = lines
         .above_the_gap(cut)
         .filter(|above| lines.is(*above, PROJECT_END))?;
-    lines.last(PROJECT, end, |start| {
-        // The host writes the lead-in right below the tag since 0.86, and below an empty line before.
-        let first = lines.below(start);
-        let second = first.and_then(|first| lines.below(first));
-        [first, second]
-            .into_iter()
-            .flatten()
-            .any(|below| lines.is(below, LEAD_IN))
-    })
+    // Sought by the lead-in, for that is one line of text where a file may quote many a tag. The host writes it right below the tag
+    // since 0.86, and below an empty line before.
+    let opening = |lead_in: usize| {
+        let first = lines.above(lead_in)?;
+        if lines.is(first, PROJECT) {
+            return Some(first);
+        }
+        let second = lines.above(first)?;
+        lines.is(second, PROJECT).then_some(second)
+    };
+    lines
+        .last(LEAD_IN, end, |lead_in| opening(lead_in).is_some())
+        .and_then(opening)
 }
