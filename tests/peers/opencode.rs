@@ -193,7 +193,7 @@ fn what_no_rule_is_about_is_asked_beside_the_dialog_and_a_no_reaches_the_model()
     let request = scene.requests(1).remove(0);
     until("opencode asks as well", || attended.questions().len() == 1);
     assert!(request.to_string().contains("opencode asks"), "{request}");
-    server.choose(Choice::Reason);
+    server.choose(Choice::DenyWithReason);
     server.say("not like this");
     let told = attended.end(&scene, 1);
     assert!(told[0].contains("not like this") && !scene.has("ran"), "{told:?}");

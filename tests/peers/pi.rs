@@ -142,7 +142,7 @@ fn a_child_with_the_peers_package_is_answered_by_our_session() {
     let host = with_the_package(&scene, &json!({ "*": "allow", "bash": { "*": "ask", "touch fine": "allow" } }));
     let seen = scene.finish(host, || {
         server.choose(Choice::Approve);
-        server.choose(Choice::Reason);
+        server.choose(Choice::DenyWithReason);
         server.say("two is too many");
     });
     assert!(scene.has("fine") && scene.has("one") && !scene.has("two"), "{seen:?}");
