@@ -355,3 +355,27 @@ fn a_plugin_of_ours_is_looked_at_and_its_program_is_tried() {
         );
     }
 }
+
+#[test]
+fn the_hook_of_each_agent_is_healthy_as_it_is_installed() {
+    for host in ["claude-code", "codex", "gemini"] {
+        let home = Home::new();
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_askrelay"));
+        let mut install = home.relay();
+        install.args(["install", host, "--yes"]);
+        if host == "codex" {
+            install.arg("--trust");
+        }
+        let (code, _, stderr) = run(install.arg("--program").arg(&program));
+        assert_eq!(code, 0, "{stderr}");
+        let (healthy, lines) = home.doctor(&[host]);
+        assert!(healthy, "{lines:#?}");
+        for check in ["hook.allow", "hook.deny", "hook.unserved"] {
+            let tried = of(&lines, check);
+            let gates = if host == "gemini" { 1 } else { 2 };
+            assert_eq!(tried.len(), gates, "{lines:#?}");
+        }
+        // The user's spool and log are not touched by what is tried.
+        assert!(!home.spool.root().exists());
+    }
+}
