@@ -1,0 +1,50 @@
+//! Codex with the hook.
+
+use serde_json::json;
+
+use crate::agents::Agent;
+use crate::matrix::{Scene, Way, ask};
+use crate::model::{Move, Turn};
+use crate::support::Choice;
+
+mod exec {
+    crate::matrix::held_to_all!(crate::matrix::Way::CodexExec);
+}
+
+mod attended {
+    crate::matrix::held_to_all!(crate::matrix::Way::CodexAttended);
+}
+
+/// What the subagent is told to do, and nobody else.
+const TASK: &str = "leave a file behind";
+
+fn with_a_subagent(turn: &Turn) -> Vec<Move> {
+    if turn.prompt.contains(TASK) {
+        return turn.after([vec![Agent::Codex.shell("touch ran")]]);
+    }
+    // The answer to its start says how the subagent is called.
+    let started: serde_json::Value = serde_json::from_str(turn.last()).unwrap_or_default();
+    let wait = json!({ "targets": [started["agent_id"]], "timeout_ms": 60_000 });
+    turn.after([
+        vec![Move::Call("spawn_agent", json!({ "message": TASK }))],
+        vec![Move::Call("wait_agent", wait)],
+    ])
+}
+
+#[test]
+fn a_subagent_asks_under_its_own_name_and_below_its_session() {
+    let scene = Scene::new(Way::CodexExec, with_a_subagent);
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| {
+        let request = scene.request();
+        let requester = request["requesterSessionId"].as_str().unwrap();
+        let (session, agent) = requester.split_once('.').unwrap();
+        assert!(!session.is_empty() && !agent.is_empty(), "{request}");
+        assert_eq!(
+            request["relay"]["path"][0]["sessionId"], session,
+            "{request}"
+        );
+        server.choose(Choice::Approve);
+    });
+    assert!(seen.ran, "{seen:?}");
+}

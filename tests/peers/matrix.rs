@@ -1,0 +1,362 @@
+//! What every agent with the hook is held to, written once. Each is the real agent at its work: its model wants a command, the hook asks,
+//! and what counts is whether the command ran and what the model read.
+
+use serde_json::{Value, json};
+
+use crate::agents::{Agent, Hook, version};
+use crate::app_server::AppServer;
+use crate::model::{Model, Move, Turn};
+use crate::screen::OnScreen;
+use crate::seen::is_documented;
+use crate::support::{Choice, Process, TempSpool, until};
+
+/// A way in which people run an agent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Way {
+    /// `claude -p`
+    ClaudeHeadless,
+    /// `claude`
+    ClaudeOnTerminal,
+    /// `codex exec`
+    CodexExec,
+    /// `codex`, by the app server that its terminal is a client of.
+    CodexAttended,
+    /// `gemini --yolo -p`
+    Gemini,
+}
+
+impl Way {
+    pub(crate) fn agent(self) -> Agent {
+        match self {
+            Self::ClaudeHeadless | Self::ClaudeOnTerminal => Agent::ClaudeCode,
+            Self::CodexExec | Self::CodexAttended => Agent::Codex,
+            Self::Gemini => Agent::Gemini,
+        }
+    }
+
+    /// A command that the model wants. Where a person is in front of Codex, one that the sandbox would not let through.
+    pub(crate) fn shell(self, command: &str) -> Move {
+        if self != Self::CodexAttended {
+            return self.agent().shell(command);
+        }
+        Move::Call(
+            "exec_command",
+            json!({ "cmd": command, "sandbox_permissions": "require_escalated", "justification": "it leaves a file" }),
+        )
+    }
+
+    /// Its name in the documentation.
+    fn name(self) -> String {
+        let agent = version(self.agent().name());
+        match self {
+            Self::ClaudeHeadless => format!("Claude Code {agent}, `claude -p`"),
+            Self::ClaudeOnTerminal => format!("Claude Code {agent}, on a terminal"),
+            Self::CodexExec => format!("Codex {agent}, `codex exec`"),
+            Self::CodexAttended => format!("Codex {agent}, with a person in front"),
+            Self::Gemini => format!("Gemini CLI {agent}, `gemini --yolo -p`"),
+        }
+    }
+}
+
+/// What came of one run of an agent.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    way: Way,
+    /// Whether the command ran.
+    pub(crate) ran: bool,
+    /// What the model read of each call.
+    pub(crate) told: Vec<String>,
+    /// Whether the agent asked the person in front of it as well.
+    pub(crate) asked_here: bool,
+}
+
+impl Seen {
+    fn assert_ran(&self) {
+        assert!(self.ran, "{self:?}");
+    }
+
+    /// It did not run, and the model read that.
+    fn assert_denied(&self, told: &str) {
+        assert!(
+            !self.ran && self.told[0].contains(told),
+            "{told:?}: {self:?}"
+        );
+    }
+
+    /// Holds the documentation to it.
+    #[track_caller]
+    fn document(&self, case: &str) {
+        let outcome = match (self.ran, self.asked_here) {
+            (true, false) => "runs",
+            (true, true) => "runs; the agent asked its own person too",
+            (false, false) => "does not run",
+            (false, true) => "does not run; the agent asked its own person too",
+        };
+        let name = self.way.name();
+        is_documented("## What was seen", &[&name], case, outcome);
+        if !self.ran {
+            let binary = env!("CARGO_BIN_EXE_askrelay");
+            let read = self.told[0].replace(binary, "askrelay").replace('|', "\\|");
+            let lines: Vec<&str> = read.lines().map(str::trim).collect();
+            let text = format!("`{}`", lines.join(" ⏎ "));
+            is_documented(
+                "### What the model reads",
+                &[&name, case],
+                "what it reads",
+                &text,
+            );
+        }
+    }
+}
+
+/// The agent at its work, a spool, and a model that has it run commands.
+pub(crate) struct Scene {
+    pub(crate) spool: TempSpool,
+    pub(crate) model: Model,
+    pub(crate) way: Way,
+    pub(crate) hook: Hook,
+}
+
+impl Scene {
+    pub(crate) fn new(
+        way: Way,
+        script: impl Fn(&Turn) -> Vec<Move> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            spool: TempSpool::new(),
+            model: Model::start(script),
+            way,
+            hook: Hook::of(way.agent()),
+        }
+    }
+
+    /// The model makes one call: a command that leaves a file behind.
+    pub(crate) fn of_one_call(way: Way) -> Self {
+        Self::new(way, move |turn| turn.after([vec![way.shell("touch ran")]]))
+    }
+
+    pub(crate) fn serve(&self, mode: &str, config: &Value) -> Process {
+        self.spool.serve("main", mode, config, &[])
+    }
+
+    /// All asks that wait, once there are so many.
+    pub(crate) fn requests(&self, count: usize) -> Vec<Value> {
+        let dir = self.spool.session("main").join("requests");
+        let mut found = Vec::new();
+        until(&format!("{count} asks wait"), || {
+            let ids = self.spool.waiting("main");
+            let read = |id: &String| std::fs::read(dir.join(format!("{id}.json"))).ok();
+            let parse = |bytes: Vec<u8>| serde_json::from_slice(&bytes).ok();
+            found = ids.iter().filter_map(read).filter_map(parse).collect();
+            found.len() == count
+        });
+        found
+    }
+
+    pub(crate) fn request(&self) -> Value {
+        self.requests(1).remove(0)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.spool.work().join(name).exists()
+    }
+
+    /// Gives the agent its settings.
+    pub(crate) fn configure(&self) {
+        let agent = self.way.agent();
+        agent.configure(&self.spool, &self.model, &self.hook);
+    }
+
+    /// Lets the agent do its work on a terminal, with somebody in front of it.
+    pub(crate) fn run_on_screen(&self, person: impl FnOnce(&mut OnScreen)) -> Seen {
+        self.configure();
+        let run = self.way.agent().on_a_terminal(&self.spool, &self.model);
+        let mut screen = OnScreen::start(&run, 120, 40);
+        person(&mut screen);
+        screen.await_text("done: ");
+        let asked_here = screen.written().contains("Esc to cancel");
+        self.seen(asked_here)
+    }
+
+    fn seen(&self, asked_here: bool) -> Seen {
+        until("nothing waits any more", || {
+            self.spool.waiting("main").is_empty()
+        });
+        Seen {
+            way: self.way,
+            ran: self.has("ran"),
+            told: self.model.was_told(),
+            asked_here,
+        }
+    }
+
+    /// Lets the agent do its work while something else happens.
+    pub(crate) fn run(&self, meanwhile: impl FnOnce()) -> Seen {
+        let (agent, spool, model) = (self.way.agent(), &self.spool, &self.model);
+        match self.way {
+            Way::ClaudeHeadless | Way::CodexExec | Way::Gemini => {
+                self.configure();
+                let run = agent.headless(spool, model);
+                let mut process = Process::start_unattended(agent.name(), run);
+                meanwhile();
+                while process.next_line().is_some() {}
+                process.wait();
+                self.seen(false)
+            }
+            Way::ClaudeOnTerminal => self.run_on_screen(|_| meanwhile()),
+            Way::CodexAttended => {
+                let mut server = AppServer::start(spool, model, &self.hook);
+                std::thread::scope(|threads| {
+                    threads.spawn(|| server.turn(spool));
+                    meanwhile();
+                });
+                self.seen(server.asked > 0)
+            }
+        }
+    }
+}
+
+/// What the rules say about what is tried here. Anything else that an agent does on its way is allowed.
+pub(crate) fn rules(action: &Value) -> Value {
+    json!({ "permission": { "*": "allow", "bash": { "*": "allow", "touch *": action } } })
+}
+
+pub(crate) fn ask() -> Value {
+    rules(&"ask".into())
+}
+
+pub(crate) fn what_a_rule_allows_runs(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let _server = scene.serve("headless", &rules(&"allow".into()));
+    let seen = scene.run(|| {});
+    seen.assert_ran();
+    seen.document("a rule allows");
+}
+
+pub(crate) fn what_a_rule_denies_does_not_run_and_the_model_reads_why(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let rule = rules(&json!({ "action": "deny", "reason": "touch nothing here" }));
+    let _server = scene.serve("headless", &rule);
+    let seen = scene.run(|| {});
+    seen.assert_denied("touch nothing here");
+    seen.document("a rule denies, with a reason");
+}
+
+pub(crate) fn what_a_person_approves_runs(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| {
+        server.choose(Choice::Approve);
+    });
+    seen.assert_ran();
+    seen.document("a person is asked, and says yes");
+}
+
+pub(crate) fn what_a_person_denies_does_not_run_and_the_model_reads_why(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| {
+        server.choose(Choice::DenyWithReason);
+        server.say("make a list first");
+    });
+    seen.assert_denied("make a list first");
+    seen.document("a person says no, with a reason");
+}
+
+pub(crate) fn what_nobody_answers_in_time_does_not_run(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let limit = json!({ "forwardingTimeoutMs": 1500 });
+    scene
+        .spool
+        .write_json("config/askrelay/config.json", &limit);
+    let _server = scene.serve("select", &ask());
+    let seen = scene.run(|| {});
+    seen.assert_denied("[askrelay]");
+    seen.document("nobody answers in time");
+}
+
+pub(crate) fn where_nobody_serves_nothing_runs(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let seen = scene.run(|| {});
+    seen.assert_denied("[askrelay]");
+    seen.document("nobody serves");
+}
+
+pub(crate) fn a_server_that_is_killed_leaves_a_denial(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| {
+        scene.request();
+        server.kill();
+    });
+    seen.assert_denied("[askrelay]");
+    seen.document("the server is killed meanwhile");
+}
+
+pub(crate) fn a_hook_that_is_killed_leaves_a_denial(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let _server = scene.serve("select", &ask());
+    let seen = scene.run(|| {
+        let pid = scene.request()["relay"]["pid"].as_i64().unwrap();
+        let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    });
+    seen.assert_denied("");
+    seen.document("the hook is killed");
+}
+
+pub(crate) fn a_hook_that_is_not_there_leaves_a_denial(way: Way) {
+    let mut scene = Scene::of_one_call(way);
+    scene.hook.program = "/nowhere/askrelay".into();
+    let seen = scene.run(|| {});
+    seen.assert_denied("");
+    seen.document("the hook is not there");
+}
+
+pub(crate) fn of_two_calls_at_once_each_gets_its_own_answer(way: Way) {
+    let calls = ["touch ran", "touch other"].map(|line| way.shell(line));
+    let scene = Scene::new(way, move |turn| turn.after([calls.to_vec()]));
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| {
+        for _ in 0..2 {
+            let asked = server.line("a question comes", |line| line.contains("touch "));
+            server.choose(if asked.contains("touch ran") {
+                Choice::Approve
+            } else {
+                Choice::Deny
+            });
+        }
+    });
+    seen.assert_ran();
+    assert!(!scene.has("other"), "{seen:?}");
+    assert_eq!(seen.told.len(), 2, "{seen:?}");
+}
+
+/// Everything above, for one way.
+macro_rules! held_to_all {
+    ($way:expr $(, $attribute:meta)?) => {
+        crate::matrix::held_to_all! { @ $way, ($($attribute)?)
+            what_a_rule_allows_runs
+            what_a_rule_denies_does_not_run_and_the_model_reads_why
+            what_a_person_approves_runs
+            what_a_person_denies_does_not_run_and_the_model_reads_why
+            what_nobody_answers_in_time_does_not_run
+            where_nobody_serves_nothing_runs
+            a_server_that_is_killed_leaves_a_denial
+            a_hook_that_is_killed_leaves_a_denial
+            a_hook_that_is_not_there_leaves_a_denial
+            of_two_calls_at_once_each_gets_its_own_answer
+        }
+    };
+    (@ $way:expr, $attributes:tt $($test:ident)*) => {
+        $(crate::matrix::held_to_all! { @one $way, $attributes $test })*
+    };
+    (@one $way:expr, ($($attribute:meta)?) $test:ident) => {
+        #[test]
+        $(#[$attribute])?
+        fn $test() {
+            crate::matrix::$test($way);
+        }
+    };
+}
+pub(crate) use held_to_all;
