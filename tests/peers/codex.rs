@@ -36,14 +36,10 @@ fn a_subagent_asks_under_its_own_name_and_below_its_session() {
     let scene = Scene::new(Way::CodexExec, with_a_subagent);
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        let request = scene.request();
-        let requester = request["requesterSessionId"].as_str().unwrap();
-        let (session, agent) = requester.split_once('.').unwrap();
-        assert!(!session.is_empty() && !agent.is_empty(), "{request}");
-        assert_eq!(
-            request["relay"]["path"][0]["sessionId"], session,
-            "{request}"
-        );
+        let request = scene.question(&mut server);
+        let session = request["requesterSessionId"].as_str().unwrap();
+        let subagent = request["relay"]["path"][0]["sessionId"].as_str().unwrap();
+        assert!(subagent.starts_with(&format!("{session}.")), "{request}");
         server.choose(Choice::Approve);
     });
     assert!(seen.ran, "{seen:?}");

@@ -1,6 +1,7 @@
 //! What every agent with the hook is held to, written once. Each is the real agent at its work: its model wants a command, the hook asks,
 //! and what counts is whether the command ran and what the model read.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::agents::{Agent, Hook, version};
@@ -95,10 +96,7 @@ impl Seen {
         let name = self.way.name();
         is_documented("## What was seen", &[&name], case, outcome);
         if !self.ran {
-            let binary = env!("CARGO_BIN_EXE_askrelay");
-            let read = self.told[0].replace(binary, "askrelay").replace('|', "\\|");
-            let lines: Vec<&str> = read.lines().map(str::trim).collect();
-            let text = format!("`{}`", lines.join(" ⏎ "));
+            let text = format!("`` {} ``", stable(&self.told[0]));
             is_documented(
                 "### What the model reads",
                 &[&name, case],
@@ -107,6 +105,25 @@ impl Seen {
             );
         }
     }
+}
+
+/// A text as it is with each run: one line, without times, process ids and the place of our program.
+fn stable(text: &str) -> String {
+    let text = text
+        .replace(env!("CARGO_BIN_EXE_askrelay"), "askrelay")
+        .replace('|', "\\|");
+    let is_time = |word: &str| {
+        let number = word.trim_end_matches('.').strip_suffix('s');
+        number.is_some_and(|number| number.parse::<f64>().is_ok())
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let word = |(at, word): (usize, &&str)| match words.get(at + 1) {
+        Some(&"Killed") => "PID".to_owned(),
+        _ if is_time(word) => "TIME".to_owned(),
+        _ => (*word).to_owned(),
+    };
+    let stable: Vec<String> = words.iter().enumerate().map(word).collect();
+    stable.join(" ")
 }
 
 /// The agent at its work, a spool, and a model that has it run commands.
@@ -153,7 +170,9 @@ impl Scene {
         found
     }
 
-    pub(crate) fn request(&self) -> Value {
+    /// The one that the session asks its person about, once it does. Hooks that only look for a rule ask nobody.
+    pub(crate) fn question(&self, server: &mut Process) -> Value {
+        server.line("a question comes", |line| line.contains("touch "));
         self.requests(1).remove(0)
     }
 
@@ -286,21 +305,25 @@ pub(crate) fn a_server_that_is_killed_leaves_a_denial(way: Way) {
     let scene = Scene::of_one_call(way);
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        scene.request();
+        scene.question(&mut server);
         server.kill();
     });
     seen.assert_denied("[askrelay]");
     seen.document("the server is killed meanwhile");
 }
 
+/// Kills the hook that waits, as nothing can be done about.
+fn kill_hook(scene: &Scene, server: &mut Process) {
+    let request = scene.question(server);
+    let pid = request["relay"]["pid"].as_i64().unwrap();
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
 pub(crate) fn a_hook_that_is_killed_leaves_a_denial(way: Way) {
     let scene = Scene::of_one_call(way);
-    let _server = scene.serve("select", &ask());
-    let seen = scene.run(|| {
-        let pid = scene.request()["relay"]["pid"].as_i64().unwrap();
-        let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    });
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| kill_hook(&scene, &mut server));
     seen.assert_denied("");
     seen.document("the hook is killed");
 }
@@ -332,6 +355,24 @@ pub(crate) fn of_two_calls_at_once_each_gets_its_own_answer(way: Way) {
     assert_eq!(seen.told.len(), 2, "{seen:?}");
 }
 
+pub(crate) fn what_no_rule_is_about_is_asked_once(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let mut server = scene.serve("select", &json!({}));
+    let seen = scene.run(|| {
+        server.choose(Choice::Approve);
+    });
+    seen.assert_ran();
+    seen.document("no rule is about it, and a person says yes");
+}
+
+pub(crate) fn a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let mut server = scene.serve("select", &json!({}));
+    let seen = scene.run(|| kill_hook(&scene, &mut server));
+    seen.assert_denied("");
+    seen.document("no rule is about it, and the hook is killed");
+}
+
 /// Everything above, for one way.
 macro_rules! held_to_all {
     ($way:expr $(, $attribute:meta)?) => {
@@ -346,6 +387,8 @@ macro_rules! held_to_all {
             a_hook_that_is_killed_leaves_a_denial
             a_hook_that_is_not_there_leaves_a_denial
             of_two_calls_at_once_each_gets_its_own_answer
+            what_no_rule_is_about_is_asked_once
+            a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial
         }
     };
     (@ $way:expr, $attributes:tt $($test:ident)*) => {

@@ -330,7 +330,8 @@ impl Process {
             }
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
-                panic!("{} is silent; it had said {:#?}", self.name, self.seen)
+                let said: Vec<&String> = self.seen.iter().rev().take(5).rev().collect();
+                panic!("{} is silent; it had said at last {said:#?}", self.name)
             }
         }
     }
