@@ -373,6 +373,17 @@ pub(crate) fn a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial(wa
     seen.document("no rule is about it, and the hook is killed");
 }
 
+pub(crate) fn an_allow_list_lets_through_what_it_names_and_nothing_else(way: Way) {
+    let lines = ["touch ran", "touch other"].map(|line| vec![way.shell(line)]);
+    let scene = Scene::new(way, move |turn| turn.after(lines.clone()));
+    let list =
+        json!({ "permission": { "*": "deny", "bash": { "*": "deny", "touch ran": "allow" } } });
+    let _server = scene.serve("headless", &list);
+    let seen = scene.run(|| {});
+    seen.assert_ran();
+    assert!(!scene.has("other"), "{seen:?}");
+}
+
 /// Everything above, for one way.
 macro_rules! held_to_all {
     ($way:expr $(, $attribute:meta)?) => {
@@ -387,6 +398,7 @@ macro_rules! held_to_all {
             a_hook_that_is_killed_leaves_a_denial
             a_hook_that_is_not_there_leaves_a_denial
             of_two_calls_at_once_each_gets_its_own_answer
+            an_allow_list_lets_through_what_it_names_and_nothing_else
             what_no_rule_is_about_is_asked_once
             a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial
         }
