@@ -211,7 +211,11 @@ impl Agent {
                 .args(["-p", PROMPT]),
             Self::Codex => run
                 .args(["exec", "--skip-git-repo-check", "--json"])
-                .args(["--dangerously-bypass-hook-trust", "-s", "workspace-write"])
+                .args([
+                    "--dangerously-bypass-hook-trust",
+                    "-s",
+                    "danger-full-access",
+                ])
                 .arg(PROMPT),
             Self::Gemini => run
                 .args(["--yolo", "--output-format", "json"])

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::agents::{Agent, words};
 use crate::matrix::{Scene, Way, ask};
 use crate::model::{Move, Turn};
-use crate::support::{Choice, Process, until};
+use crate::support::{Choice, until};
 
 mod headless {
     crate::matrix::held_to_all!(crate::matrix::Way::ClaudeHeadless);
@@ -75,35 +75,17 @@ fn an_agent_that_an_agent_starts_asks_the_same_session_with_the_way_to_it() {
         turn.after([vec![Agent::ClaudeCode.shell(line)]])
     });
     let mut server = scene.serve("select", &ask());
-    scene.configure();
-    let agent = scene.way.agent().headless(&scene.spool, &scene.model);
-    let mut launch = scene.spool.askrelay("launch");
-    launch
-        .args([
-            "--session",
-            "main",
-            "--as",
-            "outer",
-            "--agent",
-            "lead",
-            "--",
-        ])
-        .arg(agent.get_program())
-        .args(agent.get_args())
-        .current_dir(scene.spool.work())
-        .envs(
-            agent
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
+    let seen = scene.run_launched(|| {
+        let request = scene.question(&mut server);
+        assert_eq!(request["requesterSessionId"], "outer", "{request}");
+        assert_eq!(
+            request["relay"]["path"].as_array().unwrap().len(),
+            2,
+            "{request}"
         );
-    let mut outer = Process::start_unattended("a launched agent", launch);
-    let request = scene.question(&mut server);
-    assert_eq!(request["value"], "touch ran", "{request}");
-    assert!(request.to_string().contains("outer"), "{request}");
-    server.choose(Choice::Approve);
-    while outer.next_line().is_some() {}
-    assert!(outer.wait().success());
-    assert!(scene.has("ran"), "{:?}", scene.model.was_told());
+        server.choose(Choice::Approve);
+    });
+    assert!(seen.ran, "{seen:?}");
 }
 
 /// No rule is about it, so the agent goes on to ask its own person, and the hook asks at the same time.

@@ -46,6 +46,14 @@ impl Way {
         )
     }
 
+    /// How often somebody is asked about a command that a rule has asked. Codex asks once more, for leaving its sandbox.
+    fn questions(self) -> usize {
+        match self {
+            Self::CodexAttended => 2,
+            Self::ClaudeHeadless | Self::ClaudeOnTerminal | Self::CodexExec | Self::Gemini => 1,
+        }
+    }
+
     /// Its name in the documentation.
     fn name(self) -> String {
         let agent = version(self.agent().name());
@@ -197,6 +205,35 @@ impl Scene {
         self.seen(asked_here)
     }
 
+    /// Lets the agent do its work below `askrelay launch`, without a person in front of it.
+    pub(crate) fn run_launched(&self, meanwhile: impl FnOnce()) -> Seen {
+        self.configure();
+        let agent = self.way.agent().headless(&self.spool, &self.model);
+        let variables = agent
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let mut launch = self.spool.askrelay("launch");
+        launch
+            .args([
+                "--session",
+                "main",
+                "--as",
+                "outer",
+                "--agent",
+                "lead",
+                "--",
+            ])
+            .arg(agent.get_program())
+            .args(agent.get_args())
+            .current_dir(self.spool.work())
+            .envs(variables);
+        let mut process = Process::start_unattended("a launched agent", launch);
+        meanwhile();
+        while process.next_line().is_some() {}
+        assert!(process.wait().success());
+        self.seen(false)
+    }
+
     fn seen(&self, asked_here: bool) -> Seen {
         until("nothing waits any more", || {
             self.spool.waiting("main").is_empty()
@@ -265,7 +302,9 @@ pub(crate) fn what_a_person_approves_runs(way: Way) {
     let scene = Scene::of_one_call(way);
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        server.choose(Choice::Approve);
+        for _ in 0..way.questions() {
+            server.choose(Choice::Approve);
+        }
     });
     seen.assert_ran();
     seen.document("a person is asked, and says yes");
@@ -341,7 +380,7 @@ pub(crate) fn of_two_calls_at_once_each_gets_its_own_answer(way: Way) {
     let scene = Scene::new(way, move |turn| turn.after([calls.to_vec()]));
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        for _ in 0..2 {
+        for _ in 0..=way.questions() {
             let asked = server.line("a question comes", |line| line.contains("touch "));
             server.choose(if asked.contains("touch ran") {
                 Choice::Approve
