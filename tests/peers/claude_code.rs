@@ -97,6 +97,7 @@ fn nothing_said() -> serde_json::Value {
 fn an_answer_of_the_session_closes_the_dialog_of_the_agent() {
     let scene = Scene::of_one_call(Way::ClaudeOnTerminal);
     let mut server = scene.serve("select", &nothing_said());
+    scene.configure();
     let seen = scene.run_on_screen(|screen| {
         screen.await_text("Esc to cancel");
         server.choose(Choice::Approve);
@@ -110,6 +111,7 @@ fn an_answer_of_the_session_closes_the_dialog_of_the_agent() {
 fn an_answer_in_the_dialog_of_the_agent_takes_the_ask_back() {
     let scene = Scene::of_one_call(Way::ClaudeOnTerminal);
     let mut server = scene.serve("select", &nothing_said());
+    scene.configure();
     let seen = scene.run_on_screen(|screen| {
         scene.question(&mut server);
         screen.await_text("Esc to cancel");

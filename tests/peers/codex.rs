@@ -50,7 +50,7 @@ fn a_subagent_asks_under_its_own_name_and_below_its_session() {
 fn an_agent_that_an_agent_starts_asks_the_same_session() {
     let [codex] = words("codex").try_into().unwrap();
     let inner = format!(
-        "'{}' exec --skip-git-repo-check --dangerously-bypass-hook-trust -s danger-full-access '{TASK}' < /dev/null",
+        "'{}' exec --skip-git-repo-check -s danger-full-access '{TASK}' < /dev/null",
         codex.display()
     );
     let scene = Scene::new(Way::CodexExec, move |turn| {

@@ -29,10 +29,13 @@ mod inspection;
 mod judge;
 mod matrix;
 mod model;
+mod opencode;
 mod our_children;
+mod pi;
 mod relay;
 mod seen;
 mod shell;
+mod shims;
 mod support;
 mod their_children;
 

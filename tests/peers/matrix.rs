@@ -1,10 +1,12 @@
 //! What every agent with the hook is held to, written once. Each is the real agent at its work: its model wants a command, the hook asks,
 //! and what counts is whether the command ran and what the model read.
 
+use std::path::PathBuf;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::agents::{Agent, Hook, version};
+use crate::agents::{Agent, version};
 use crate::app_server::AppServer;
 use crate::model::{Model, Move, Turn};
 use crate::screen::OnScreen;
@@ -139,7 +141,8 @@ pub(crate) struct Scene {
     pub(crate) spool: TempSpool,
     pub(crate) model: Model,
     pub(crate) way: Way,
-    pub(crate) hook: Hook,
+    /// Our program, as the agent is told to start it.
+    program: PathBuf,
 }
 
 impl Scene {
@@ -151,7 +154,7 @@ impl Scene {
             spool: TempSpool::new(),
             model: Model::start(script),
             way,
-            hook: Hook::of(way.agent()),
+            program: env!("CARGO_BIN_EXE_askrelay").into(),
         }
     }
 
@@ -191,12 +194,11 @@ impl Scene {
     /// Gives the agent its settings.
     pub(crate) fn configure(&self) {
         let agent = self.way.agent();
-        agent.configure(&self.spool, &self.model, &self.hook);
+        agent.configure(&self.spool, &self.model, &self.program);
     }
 
-    /// Lets the agent do its work on a terminal, with somebody in front of it.
+    /// Lets the agent, which has its settings, do its work on a terminal with somebody in front of it.
     pub(crate) fn run_on_screen(&self, person: impl FnOnce(&mut OnScreen)) -> Seen {
-        self.configure();
         let run = self.way.agent().on_a_terminal(&self.spool, &self.model);
         let mut screen = OnScreen::start(&run, 120, 40);
         person(&mut screen);
@@ -238,20 +240,27 @@ impl Scene {
         until("nothing waits any more", || {
             self.spool.waiting("main").is_empty()
         });
+        let home = self.spool.home().display().to_string();
+        let told = self.model.was_told();
         Seen {
             way: self.way,
             ran: self.has("ran"),
-            told: self.model.was_told(),
+            told: told.iter().map(|text| text.replace(&home, "HOME")).collect(),
             asked_here,
         }
     }
 
     /// Lets the agent do its work while something else happens.
     pub(crate) fn run(&self, meanwhile: impl FnOnce()) -> Seen {
+        self.configure();
+        self.run_configured(meanwhile)
+    }
+
+    /// As [`Self::run`], where the agent has its settings.
+    fn run_configured(&self, meanwhile: impl FnOnce()) -> Seen {
         let (agent, spool, model) = (self.way.agent(), &self.spool, &self.model);
         match self.way {
             Way::ClaudeHeadless | Way::CodexExec | Way::Gemini => {
-                self.configure();
                 let run = agent.headless(spool, model);
                 let mut process = Process::start_unattended(agent.name(), run);
                 meanwhile();
@@ -261,7 +270,7 @@ impl Scene {
             }
             Way::ClaudeOnTerminal => self.run_on_screen(|_| meanwhile()),
             Way::CodexAttended => {
-                let mut server = AppServer::start(spool, model, &self.hook);
+                let mut server = AppServer::start(spool, model);
                 std::thread::scope(|threads| {
                     threads.spawn(|| server.turn(spool));
                     meanwhile();
@@ -369,8 +378,12 @@ pub(crate) fn a_hook_that_is_killed_leaves_a_denial(way: Way) {
 
 pub(crate) fn a_hook_that_is_not_there_leaves_a_denial(way: Way) {
     let mut scene = Scene::of_one_call(way);
-    scene.hook.program = "/nowhere/askrelay".into();
-    let seen = scene.run(|| {});
+    let gone = scene.spool.home().join("gone");
+    std::fs::copy(&scene.program, &gone).unwrap();
+    scene.program.clone_from(&gone);
+    scene.configure();
+    std::fs::remove_file(gone).unwrap();
+    let seen = scene.run_configured(|| {});
     seen.assert_denied("");
     seen.document("the hook is not there");
 }
