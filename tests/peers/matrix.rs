@@ -378,7 +378,8 @@ pub(crate) fn a_hook_that_is_killed_leaves_a_denial(way: Way) {
 
 pub(crate) fn a_hook_that_is_not_there_leaves_a_denial(way: Way) {
     let mut scene = Scene::of_one_call(way);
-    let gone = scene.spool.home().join("gone");
+    let gone = scene.spool.home().join("gone/askrelay");
+    std::fs::create_dir(gone.parent().unwrap()).unwrap();
     std::fs::copy(&scene.program, &gone).unwrap();
     scene.program.clone_from(&gone);
     scene.configure();
