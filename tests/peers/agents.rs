@@ -1,7 +1,7 @@
 //! The agents that people run, each as its vendor ships it, in the version that its lock file pins: with an empty home, a key that is
 //! none, and our model on the loopback.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -59,64 +59,6 @@ pub(crate) fn version(client: &str) -> String {
         .to_owned()
 }
 
-/// The program that an agent runs at some of its events.
-#[derive(Clone, Debug)]
-pub(crate) struct Hook {
-    pub(crate) program: PathBuf,
-    agent: Agent,
-}
-
-impl Hook {
-    /// Ours, as it is installed.
-    pub(crate) fn of(agent: Agent) -> Self {
-        Self {
-            program: env!("CARGO_BIN_EXE_askrelay").into(),
-            agent,
-        }
-    }
-
-    /// The whole line for agents that hand it to a shell. Exit code 2 is a denial there, whatever kept the program from giving one.
-    fn line(&self) -> String {
-        format!(
-            "'{}' hook {} --host-timeout {SECONDS} || {{ echo 'askrelay gave no answer, so this is not allowed' >&2; exit 2; }}",
-            self.program.display(),
-            self.agent.name()
-        )
-    }
-
-    /// What stands under `hooks` in the agent's settings.
-    fn settings(&self) -> Value {
-        let group = |handler: Value| json!([{ "matcher": "*", "hooks": [handler] }]);
-        match self.agent {
-            Agent::ClaudeCode => {
-                let name = self.agent.name();
-                let args = json!(["hook", name, "--host-timeout", SECONDS.to_string()]);
-                let gate = group(json!({
-                    "type": "command", "command": self.program, "args": args, "timeout": SECONDS, "onFailure": "block"
-                }));
-                let news = group(json!({
-                    "type": "command", "command": self.program, "args": args, "async": true
-                }));
-                json!({
-                    "PreToolUse": gate, "PermissionRequest": gate,
-                    "PostToolUse": news, "PostToolUseFailure": news, "Stop": news, "SessionEnd": news
-                })
-            }
-            Agent::Codex => {
-                let gate =
-                    group(json!({ "type": "command", "command": self.line(), "timeout": SECONDS }));
-                json!({ "PreToolUse": gate, "PermissionRequest": gate })
-            }
-            Agent::Gemini => json!({ "BeforeTool": [{ "matcher": ".*", "hooks": [{
-                "name": "askrelay", "type": "command", "command": self.line(), "timeout": SECONDS * 1000
-            }] }] }),
-        }
-    }
-}
-
-/// How long an agent waits for its hook: far longer than any person.
-const SECONDS: u32 = 86_400;
-
 impl Agent {
     /// What it is called by `askrelay hook`.
     pub(crate) fn name(self) -> &'static str {
@@ -151,15 +93,13 @@ impl Agent {
             .current_dir(spool.work())
             .env("ASKRELAY_SPOOL", spool.root())
             .env("TERM", "xterm-256color");
+        self.tell_where(&mut run, spool);
         match self {
             Self::ClaudeCode => run
                 .env("ANTHROPIC_BASE_URL", model.url())
                 .env("ANTHROPIC_API_KEY", DUMMY_KEY)
-                .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
-                .env("CLAUDE_CONFIG_DIR", spool.home().join("claude")),
-            Self::Codex => run
-                .env("MOCK_KEY", DUMMY_KEY)
-                .env("CODEX_HOME", spool.home().join("codex")),
+                .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            Self::Codex => run.env("MOCK_KEY", DUMMY_KEY),
             Self::Gemini => run
                 .env("GEMINI_API_KEY", DUMMY_KEY)
                 .env("GOOGLE_GEMINI_BASE_URL", model.url())
@@ -168,12 +108,10 @@ impl Agent {
         run
     }
 
-    /// Its settings with the hook in them.
-    pub(crate) fn configure(self, spool: &TempSpool, model: &Model, hook: &Hook) {
-        let hooks = json!({ "hooks": hook.settings() });
+    /// Its settings, and our hook in them as `askrelay install` puts it there.
+    pub(crate) fn configure(self, spool: &TempSpool, model: &Model, program: &Path) {
         match self {
             Self::ClaudeCode => {
-                spool.write_json("claude/settings.json", &hooks);
                 // A person who has seen all that is shown once.
                 let known_key = &DUMMY_KEY[DUMMY_KEY.len() - 20..];
                 let state = json!({
@@ -184,9 +122,8 @@ impl Agent {
                 spool.write_json("claude/.claude.json", &state);
             }
             Self::Codex => {
-                spool.write_json("codex/hooks.json", &hooks);
                 let config = format!(
-                    "model = \"mock-model\"\nmodel_provider = \"mock\"\n\
+                    "model = \"mock-model\"\nmodel_provider = \"mock\"\n\n\
                      [model_providers.mock]\nname = \"mock\"\nbase_url = \"{}/v1\"\nwire_api = \"responses\"\nenv_key = \"MOCK_KEY\"\n",
                     model.url()
                 );
@@ -194,12 +131,29 @@ impl Agent {
             }
             Self::Gemini => {
                 let settings = json!({
-                    "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": false } },
-                    "hooks": hooks["hooks"]
+                    "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": false } }
                 });
                 spool.write_json(".gemini/settings.json", &settings);
             }
         }
+        let mut install = hermetic(env!("CARGO_BIN_EXE_askrelay"), spool.home());
+        self.tell_where(&mut install, spool);
+        install
+            .args(["install", self.name(), "--yes", "--program"])
+            .arg(program)
+            .args((self == Self::Codex).then_some("--trust"));
+        let installed = install.output().unwrap();
+        assert!(installed.status.success(), "{installed:?}");
+    }
+
+    /// Where its configuration lies.
+    fn tell_where(self, run: &mut Command, spool: &TempSpool) {
+        match self {
+            Self::ClaudeCode => run.env("CLAUDE_CONFIG_DIR", spool.home().join("claude")),
+            Self::Codex => run.env("CODEX_HOME", spool.home().join("codex")),
+            // In its home.
+            Self::Gemini => run,
+        };
     }
 
     /// Without a person in front of it.
@@ -211,7 +165,7 @@ impl Agent {
                 .args(["-p", PROMPT]),
             Self::Codex => run
                 .args(["exec", "--skip-git-repo-check", "--json"])
-                .args(["--dangerously-bypass-hook-trust", "-s", "workspace-write"])
+                .args(["-s", "danger-full-access"])
                 .arg(PROMPT),
             Self::Gemini => run
                 .args(["--yolo", "--output-format", "json"])

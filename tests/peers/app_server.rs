@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agents::{Agent, Hook};
+use crate::agents::Agent;
 use crate::model::Model;
 use crate::support::{Process, TempSpool};
 
@@ -14,28 +14,10 @@ pub(crate) struct AppServer {
 }
 
 impl AppServer {
-    /// Starts it with the hook, which is trusted as a person does it who has looked at it.
-    pub(crate) fn start(spool: &TempSpool, model: &Model, hook: &Hook) -> Self {
-        Agent::Codex.configure(spool, model, hook);
-        let mut first = Self::connect(spool, model);
-        let list = first.call("hooks/list", &json!({ "cwds": [spool.work()] }));
-        drop(first);
-        let known = list["data"][0]["hooks"].as_array().unwrap().iter();
-        let trusted: Vec<String> = known
-            .map(|hook| {
-                let (key, hash) = (&hook["key"], &hook["currentHash"]);
-                format!("[hooks.state.{key}]\ntrusted_hash = {hash}\n")
-            })
-            .collect();
-        spool.append("codex/config.toml", &trusted.concat());
-        Self::connect(spool, model)
-    }
-
-    fn connect(spool: &TempSpool, model: &Model) -> Self {
-        let process =
-            Process::start_quietly("codex app-server", Agent::Codex.app_server(spool, model));
+    pub(crate) fn start(spool: &TempSpool, model: &Model) -> Self {
+        let run = Agent::Codex.app_server(spool, model);
         let mut server = Self {
-            process,
+            process: Process::start_quietly("codex app-server", run),
             next: 1,
             asked: 0,
         };

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::agents::Agent;
+use crate::agents::{Agent, words};
 use crate::matrix::{Scene, Way, ask};
 use crate::model::{Move, Turn};
 use crate::support::Choice;
@@ -36,14 +36,35 @@ fn a_subagent_asks_under_its_own_name_and_below_its_session() {
     let scene = Scene::new(Way::CodexExec, with_a_subagent);
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        let request = scene.request();
-        let requester = request["requesterSessionId"].as_str().unwrap();
-        let (session, agent) = requester.split_once('.').unwrap();
-        assert!(!session.is_empty() && !agent.is_empty(), "{request}");
-        assert_eq!(
-            request["relay"]["path"][0]["sessionId"], session,
-            "{request}"
-        );
+        let request = scene.question(&mut server);
+        let session = request["requesterSessionId"].as_str().unwrap();
+        let subagent = request["relay"]["path"][0]["sessionId"].as_str().unwrap();
+        assert!(subagent.starts_with(&format!("{session}.")), "{request}");
+        server.choose(Choice::Approve);
+    });
+    assert!(seen.ran, "{seen:?}");
+}
+
+/// The inner one is a process of its own, with a session of its own, started by a tool of the outer one.
+#[test]
+fn an_agent_that_an_agent_starts_asks_the_same_session() {
+    let [codex] = words("codex").try_into().unwrap();
+    let inner = format!(
+        "'{}' exec --skip-git-repo-check -s danger-full-access '{TASK}' < /dev/null",
+        codex.display()
+    );
+    let scene = Scene::new(Way::CodexExec, move |turn| {
+        let line = if turn.prompt.contains(TASK) {
+            "touch ran"
+        } else {
+            &inner
+        };
+        turn.after([vec![Agent::Codex.shell(line)]])
+    });
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run_launched(|| {
+        let request = scene.question(&mut server);
+        assert_eq!(request["requesterSessionId"], "outer", "{request}");
         server.choose(Choice::Approve);
     });
     assert!(seen.ran, "{seen:?}");

@@ -1,9 +1,12 @@
 //! What every agent with the hook is held to, written once. Each is the real agent at its work: its model wants a command, the hook asks,
 //! and what counts is whether the command ran and what the model read.
 
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::agents::{Agent, Hook, version};
+use crate::agents::{Agent, version};
 use crate::app_server::AppServer;
 use crate::model::{Model, Move, Turn};
 use crate::screen::OnScreen;
@@ -43,6 +46,14 @@ impl Way {
             "exec_command",
             json!({ "cmd": command, "sandbox_permissions": "require_escalated", "justification": "it leaves a file" }),
         )
+    }
+
+    /// How often somebody is asked about a command that a rule has asked. Codex asks once more, for leaving its sandbox.
+    fn questions(self) -> usize {
+        match self {
+            Self::CodexAttended => 2,
+            Self::ClaudeHeadless | Self::ClaudeOnTerminal | Self::CodexExec | Self::Gemini => 1,
+        }
     }
 
     /// Its name in the documentation.
@@ -95,10 +106,7 @@ impl Seen {
         let name = self.way.name();
         is_documented("## What was seen", &[&name], case, outcome);
         if !self.ran {
-            let binary = env!("CARGO_BIN_EXE_askrelay");
-            let read = self.told[0].replace(binary, "askrelay").replace('|', "\\|");
-            let lines: Vec<&str> = read.lines().map(str::trim).collect();
-            let text = format!("`{}`", lines.join(" ⏎ "));
+            let text = format!("`` {} ``", stable(&self.told[0]));
             is_documented(
                 "### What the model reads",
                 &[&name, case],
@@ -109,12 +117,32 @@ impl Seen {
     }
 }
 
+/// A text as it is with each run: one line, without times, process ids and the place of our program.
+fn stable(text: &str) -> String {
+    let text = text
+        .replace(env!("CARGO_BIN_EXE_askrelay"), "askrelay")
+        .replace('|', "\\|");
+    let is_time = |word: &str| {
+        let number = word.trim_end_matches('.').strip_suffix('s');
+        number.is_some_and(|number| number.parse::<f64>().is_ok())
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let word = |(at, word): (usize, &&str)| match words.get(at + 1) {
+        Some(&"Killed") => "PID".to_owned(),
+        _ if is_time(word) => "TIME".to_owned(),
+        _ => (*word).to_owned(),
+    };
+    let stable: Vec<String> = words.iter().enumerate().map(word).collect();
+    stable.join(" ")
+}
+
 /// The agent at its work, a spool, and a model that has it run commands.
 pub(crate) struct Scene {
     pub(crate) spool: TempSpool,
     pub(crate) model: Model,
     pub(crate) way: Way,
-    pub(crate) hook: Hook,
+    /// Our program, as the agent is told to start it.
+    program: PathBuf,
 }
 
 impl Scene {
@@ -126,7 +154,7 @@ impl Scene {
             spool: TempSpool::new(),
             model: Model::start(script),
             way,
-            hook: Hook::of(way.agent()),
+            program: env!("CARGO_BIN_EXE_askrelay").into(),
         }
     }
 
@@ -153,7 +181,9 @@ impl Scene {
         found
     }
 
-    pub(crate) fn request(&self) -> Value {
+    /// The one that the session asks its person about, once it does. Hooks that only look for a rule ask nobody.
+    pub(crate) fn question(&self, server: &mut Process) -> Value {
+        server.line("a question comes", |line| line.contains("touch "));
         self.requests(1).remove(0)
     }
 
@@ -164,12 +194,11 @@ impl Scene {
     /// Gives the agent its settings.
     pub(crate) fn configure(&self) {
         let agent = self.way.agent();
-        agent.configure(&self.spool, &self.model, &self.hook);
+        agent.configure(&self.spool, &self.model, &self.program);
     }
 
-    /// Lets the agent do its work on a terminal, with somebody in front of it.
+    /// Lets the agent, which has its settings, do its work on a terminal with somebody in front of it.
     pub(crate) fn run_on_screen(&self, person: impl FnOnce(&mut OnScreen)) -> Seen {
-        self.configure();
         let run = self.way.agent().on_a_terminal(&self.spool, &self.model);
         let mut screen = OnScreen::start(&run, 120, 40);
         person(&mut screen);
@@ -178,24 +207,63 @@ impl Scene {
         self.seen(asked_here)
     }
 
+    /// Lets the agent do its work below `askrelay launch`, without a person in front of it.
+    pub(crate) fn run_launched(&self, meanwhile: impl FnOnce()) -> Seen {
+        self.configure();
+        let agent = self.way.agent().headless(&self.spool, &self.model);
+        let variables = agent
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let mut launch = self.spool.askrelay("launch");
+        launch
+            .args([
+                "--session",
+                "main",
+                "--as",
+                "outer",
+                "--agent",
+                "lead",
+                "--",
+            ])
+            .arg(agent.get_program())
+            .args(agent.get_args())
+            .current_dir(self.spool.work())
+            .envs(variables);
+        let mut process = Process::start_unattended("a launched agent", launch);
+        meanwhile();
+        while process.next_line().is_some() {}
+        assert!(process.wait().success());
+        self.seen(false)
+    }
+
     fn seen(&self, asked_here: bool) -> Seen {
         until("nothing waits any more", || {
             self.spool.waiting("main").is_empty()
         });
+        let home = self.spool.home().display().to_string();
+        let told = self.model.was_told();
         Seen {
             way: self.way,
             ran: self.has("ran"),
-            told: self.model.was_told(),
+            told: told
+                .iter()
+                .map(|text| text.replace(&home, "HOME"))
+                .collect(),
             asked_here,
         }
     }
 
     /// Lets the agent do its work while something else happens.
     pub(crate) fn run(&self, meanwhile: impl FnOnce()) -> Seen {
+        self.configure();
+        self.run_configured(meanwhile)
+    }
+
+    /// As [`Self::run`], where the agent has its settings.
+    fn run_configured(&self, meanwhile: impl FnOnce()) -> Seen {
         let (agent, spool, model) = (self.way.agent(), &self.spool, &self.model);
         match self.way {
             Way::ClaudeHeadless | Way::CodexExec | Way::Gemini => {
-                self.configure();
                 let run = agent.headless(spool, model);
                 let mut process = Process::start_unattended(agent.name(), run);
                 meanwhile();
@@ -205,7 +273,7 @@ impl Scene {
             }
             Way::ClaudeOnTerminal => self.run_on_screen(|_| meanwhile()),
             Way::CodexAttended => {
-                let mut server = AppServer::start(spool, model, &self.hook);
+                let mut server = AppServer::start(spool, model);
                 std::thread::scope(|threads| {
                     threads.spawn(|| server.turn(spool));
                     meanwhile();
@@ -246,7 +314,9 @@ pub(crate) fn what_a_person_approves_runs(way: Way) {
     let scene = Scene::of_one_call(way);
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        server.choose(Choice::Approve);
+        for _ in 0..way.questions() {
+            server.choose(Choice::Approve);
+        }
     });
     seen.assert_ran();
     seen.document("a person is asked, and says yes");
@@ -286,29 +356,38 @@ pub(crate) fn a_server_that_is_killed_leaves_a_denial(way: Way) {
     let scene = Scene::of_one_call(way);
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        scene.request();
+        scene.question(&mut server);
         server.kill();
     });
     seen.assert_denied("[askrelay]");
     seen.document("the server is killed meanwhile");
 }
 
+/// Kills the hook that waits, as nothing can be done about.
+fn kill_hook(scene: &Scene, server: &mut Process) {
+    let request = scene.question(server);
+    let pid = request["relay"]["pid"].as_i64().unwrap();
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
 pub(crate) fn a_hook_that_is_killed_leaves_a_denial(way: Way) {
     let scene = Scene::of_one_call(way);
-    let _server = scene.serve("select", &ask());
-    let seen = scene.run(|| {
-        let pid = scene.request()["relay"]["pid"].as_i64().unwrap();
-        let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    });
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| kill_hook(&scene, &mut server));
     seen.assert_denied("");
     seen.document("the hook is killed");
 }
 
 pub(crate) fn a_hook_that_is_not_there_leaves_a_denial(way: Way) {
     let mut scene = Scene::of_one_call(way);
-    scene.hook.program = "/nowhere/askrelay".into();
-    let seen = scene.run(|| {});
+    let gone = scene.spool.home().join("gone/askrelay");
+    std::fs::create_dir(gone.parent().unwrap()).unwrap();
+    std::fs::copy(&scene.program, &gone).unwrap();
+    scene.program.clone_from(&gone);
+    scene.configure();
+    std::fs::remove_file(gone).unwrap();
+    let seen = scene.run_configured(|| {});
     seen.assert_denied("");
     seen.document("the hook is not there");
 }
@@ -318,7 +397,7 @@ pub(crate) fn of_two_calls_at_once_each_gets_its_own_answer(way: Way) {
     let scene = Scene::new(way, move |turn| turn.after([calls.to_vec()]));
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        for _ in 0..2 {
+        for _ in 0..=way.questions() {
             let asked = server.line("a question comes", |line| line.contains("touch "));
             server.choose(if asked.contains("touch ran") {
                 Choice::Approve
@@ -330,6 +409,35 @@ pub(crate) fn of_two_calls_at_once_each_gets_its_own_answer(way: Way) {
     seen.assert_ran();
     assert!(!scene.has("other"), "{seen:?}");
     assert_eq!(seen.told.len(), 2, "{seen:?}");
+}
+
+pub(crate) fn what_no_rule_is_about_is_asked_once(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let mut server = scene.serve("select", &json!({}));
+    let seen = scene.run(|| {
+        server.choose(Choice::Approve);
+    });
+    seen.assert_ran();
+    seen.document("no rule is about it, and a person says yes");
+}
+
+pub(crate) fn a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial(way: Way) {
+    let scene = Scene::of_one_call(way);
+    let mut server = scene.serve("select", &json!({}));
+    let seen = scene.run(|| kill_hook(&scene, &mut server));
+    seen.assert_denied("");
+    seen.document("no rule is about it, and the hook is killed");
+}
+
+pub(crate) fn an_allow_list_lets_through_what_it_names_and_nothing_else(way: Way) {
+    let lines = ["touch ran", "touch other"].map(|line| vec![way.shell(line)]);
+    let scene = Scene::new(way, move |turn| turn.after(lines.clone()));
+    let list =
+        json!({ "permission": { "*": "deny", "bash": { "*": "deny", "touch ran": "allow" } } });
+    let _server = scene.serve("headless", &list);
+    let seen = scene.run(|| {});
+    seen.assert_ran();
+    assert!(!scene.has("other"), "{seen:?}");
 }
 
 /// Everything above, for one way.
@@ -346,6 +454,9 @@ macro_rules! held_to_all {
             a_hook_that_is_killed_leaves_a_denial
             a_hook_that_is_not_there_leaves_a_denial
             of_two_calls_at_once_each_gets_its_own_answer
+            an_allow_list_lets_through_what_it_names_and_nothing_else
+            what_no_rule_is_about_is_asked_once
+            a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial
         }
     };
     (@ $way:expr, $attributes:tt $($test:ident)*) => {

@@ -78,14 +78,13 @@ fn a_subagent_asks_under_its_own_name_and_below_its_session() {
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
         let request = scene.requests(1).remove(0);
-        let principal = &request["accessIntent"]["principal"];
-        assert_eq!(principal["agentName"], "general", "{request}");
-        let (session, _) = principal["sessionId"]
-            .as_str()
-            .unwrap()
-            .split_once('.')
-            .unwrap();
-        assert_eq!(request["requesterSessionId"], session, "{request}");
+        assert_eq!(request["requesterAgentName"], "general", "{request}");
+        let requester = request["requesterSessionId"].as_str().unwrap();
+        let (session, _) = requester.split_once('.').unwrap();
+        assert_eq!(
+            request["relay"]["path"][0]["sessionId"], session,
+            "{request}"
+        );
         server.choose(Choice::Approve);
     });
     assert!(scene.has("ran"), "{seen:?}");

@@ -96,12 +96,6 @@ impl TempSpool {
         path
     }
 
-    /// More of a file below the home.
-    pub(crate) fn append(&self, name: &str, text: &str) {
-        let before = std::fs::read_to_string(self.dir.path().join(name)).unwrap();
-        self.write(name, &(before + text));
-    }
-
     /// Where the tools of an agent work.
     pub(crate) fn work(&self) -> PathBuf {
         let work = self.dir.path().join("work");
@@ -330,7 +324,8 @@ impl Process {
             }
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
-                panic!("{} is silent; it had said {:#?}", self.name, self.seen)
+                let said: Vec<&String> = self.seen.iter().rev().take(5).rev().collect();
+                panic!("{} is silent; it had said at last {said:#?}", self.name)
             }
         }
     }
