@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, in its helpers as well"
 )]
 
+mod acp_fixtures;
 mod cases_docs;
 mod docs_children;
 mod evidence_fixtures;
