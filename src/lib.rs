@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | 0 | [`wire`], [`policy`], [`presentation`], [`shell`] | values and rules: no I/O, no clock, no runtime |
 //! | 1 | [`spool`], [`audit`], [`process`], [`clock`] | the machine: files, locks, watches, processes, time |
-//! | 2 | [`ask`], [`serve`], [`prompt`], [`program`], [`host`] | the two sides, the person, the operator's programs, and the agents' own formats |
+//! | 2 | [`ask`], [`serve`], [`prompt`], [`program`], [`host`] | the two sides, the person, the operator's programs, and the agents' own languages |
 //! | 3 | `cli` | arguments, environment, output |
 //!
 //! # Invariants

@@ -10,25 +10,16 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::env::Env;
 use super::exit::Exit;
+use super::forward::{Forwarder, Ruling, Who};
 use super::output::{self, Out};
-use super::pin::Pins;
 use super::place::Place;
-use super::role::Ancestor;
-use super::{Hinted, PlaceArgs, input, role};
-use crate::ask::{
-    Abandonment, Answer, Ask, Outcome, PlainAsk, Requester, Settings, Spellings, intent_of,
-    unaddressed,
-};
-use crate::audit::ReviewLog;
-use crate::clock;
-use crate::policy::{BASH_SURFACE, Config, is_path_surface};
-use crate::presentation::denial::{DenialContext, agent_text};
-use crate::spool::{
-    LivenessProbe, Missing, OperatorFile, Spool, Watch, path_spellings, read_operator_file,
-};
+use super::{Hinted, PlaceArgs, input};
+use crate::ask::{Answer, Ask, Outcome, PlainAsk};
+use crate::policy::BASH_SURFACE;
+use crate::spool::{OperatorFile, read_operator_file};
 use crate::wire::{
-    ApprovalGrant, DecisionState, Evidence, Generation, GrantWidth, Liveness, MAX_REQUEST_BYTES,
-    PayloadKind, Principal, PromptPayload, RequestSource, SessionId,
+    ApprovalGrant, DecisionState, Evidence, Generation, GrantWidth, MAX_REQUEST_BYTES, PayloadKind,
+    PromptPayload,
 };
 
 #[derive(Debug, clap::Args)]
@@ -85,78 +76,26 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
-    let asking = place.settings()?;
-    asking.warn();
-    let config = &asking.config;
-    let ancestors = role::lineage(env)?;
-    let pins = Pins::new(
-        env,
-        args.serving_key.as_deref(),
-        &ancestors,
-        config.require_seal.is_on(),
-    )?;
-    let log = place.log(config);
-    let failed_before = log.failure().is_some();
-    let own = role::requester(env, args.from.as_deref());
-    let agent = args
-        .agent
-        .clone()
-        .or_else(|| env.text(super::env::AGENT))
-        .unwrap_or_else(|| "unknown".to_owned());
+    let who = Who {
+        session: args.session.clone(),
+        from: args.from.clone(),
+        agent: args.agent.clone(),
+        serving_key: args.serving_key.clone(),
+        generation: args.peer.as_ref().map(|_| Generation::G1),
+        within: Vec::new(),
+    };
+    let forwarder = Forwarder::open(env, &place, who)?;
     let json = args.json;
-    let Some(prepared) = prepare(env, &place, config, args, &own.id, &agent, &log)? else {
+    let Some(ask) = prepare(env, &forwarder, args)? else {
         return Ok(interrupted("nothing was asked"));
     };
-    let payload = prepared.ask.payload.clone();
-    let target = role::asked(
-        env,
-        prepared.session.as_deref(),
-        &Place::default_session(config),
-        &own.id,
-    );
-    if let Ok(target) = &target {
-        asking.check_default_is_meant(&target.reason)?;
+    // Dropping the ask withdraws it.
+    let ruling = unless_interrupted(forwarder.send(ask))?;
+    forwarder.warn_of_log();
+    match ruling {
+        Some(ruling) => report(&ruling, json),
+        None => Ok(interrupted("the request was withdrawn")),
     }
-    let answer = match target {
-        Err(nobody) => Some(unaddressed(
-            prepared.ask.id.as_deref(),
-            Abandonment::NoParent {
-                tried: nobody.tried.join("; "),
-            },
-            &log,
-        )),
-        Ok(target) => match place.spool(Missing::Create) {
-            Err(error) => {
-                let abandonment = Abandonment::NoDirectories {
-                    target: target.session,
-                    cause: format!("{error:#}"),
-                };
-                Some(unaddressed(prepared.ask.id.as_deref(), abandonment, &log))
-            }
-            Ok(spool) => {
-                let mut target = target.session;
-                if prepared.session.is_none() && prepared.generation == Generation::Current {
-                    target = nearest_served(&spool, target, &ancestors, &pins, &own.id);
-                }
-                let settings = Settings {
-                    trust: pins.trust(&target),
-                    target,
-                    session_id: own.id,
-                    agent_name: agent.clone(),
-                    generation: prepared.generation,
-                };
-                wait(&spool, settings, prepared.ask, &log)?
-            }
-        },
-    };
-    // Where it could not be opened, that was said.
-    if let (false, Some(failure)) = (failed_before, log.failure()) {
-        output::warn(&format!("the review log cannot be written: {failure}"));
-    }
-    let Some(answer) = answer else {
-        return Ok(interrupted("the request was withdrawn"));
-    };
-    report(&answer, &payload, &agent, json)
 }
 
 fn interrupted(what_follows: &str) -> Exit {
@@ -164,57 +103,12 @@ fn interrupted(what_follows: &str) -> Exit {
     Exit::Interrupted
 }
 
-/// A parent that serves nobody cannot answer, but a session above it may: the nearest one that is being served. Where any is
-/// known by its key, it is the nearest one that is known, served or not.
-fn nearest_served(
-    spool: &Spool,
-    parent: SessionId,
-    ancestors: &[Ancestor],
-    pins: &Pins<'_>,
-    own_id: &str,
-) -> SessionId {
-    if pins.any() {
-        return pins.nearest_known(&parent, own_id);
-    }
-    let serves = |session: &SessionId| {
-        LivenessProbe::new(spool.clone(), session.clone())
-            .look(clock::now())
-            .liveness
-            == Liveness::Alive
-    };
-    if ancestors.is_empty() || serves(&parent) {
-        return parent;
-    }
-    let above = ancestors
-        .iter()
-        .rev()
-        .filter_map(|ancestor| SessionId::parse(&ancestor.hop.session_id).ok());
-    above
-        .filter(|session| session.as_str() != own_id)
-        .find(serves)
-        .unwrap_or(parent)
-}
-
-struct Prepared {
-    ask: Ask,
-    session: Option<String>,
-    generation: Generation,
-}
-
 /// The ask with everything that belongs to it; `None` where a signal came first.
-fn prepare(
-    env: &Env,
-    place: &Place<'_>,
-    config: &Config,
-    args: Args,
-    own_id: &str,
-    agent: &str,
-    log: &ReviewLog,
-) -> anyhow::Result<Option<Prepared>> {
+fn prepare(env: &Env, forwarder: &Forwarder, args: Args) -> anyhow::Result<Option<Ask>> {
     let mut cwd = env.cwd().cloned().unwrap_or_default();
-    let mut payload = match &args.payload {
+    let payload = match &args.payload {
         Some(path) => read_payload(path)?,
-        None => match plain(env, place, config, &args, log)? {
+        None => match plain(forwarder, &args)? {
             Some((plain, alias)) => {
                 let mut payload = plain.payload();
                 if let Some(Alias { tool, directory }) = alias {
@@ -226,82 +120,12 @@ fn prepare(
             None => return Ok(None),
         },
     };
-    let lineage = role::lineage(env)?;
-    if !lineage.is_empty() {
-        let names: Vec<&str> = lineage
-            .iter()
-            .map(|ancestor| ancestor.hop.session_id.as_str())
-            .chain([own_id])
-            .collect();
-        payload.evidence.push(Evidence {
-            label: "lineage".to_owned(),
-            text: names.join(" > "),
-            detail: None,
-        });
-    }
-    let facts = &payload.request;
-    let spellings = if is_path_surface(&facts.surface) {
-        let (values, canonical) = path_spellings(&facts.value, &cwd);
-        Spellings {
-            values,
-            boundary: Some(canonical),
-        }
-    } else {
-        Spellings {
-            values: vec![facts.value.clone()],
-            boundary: None,
-        }
-    };
-    let principal = Principal {
-        session_id: own_id.to_owned(),
-        agent_name: agent.to_owned(),
-    };
-    let intent = intent_of(
-        &payload,
-        spellings,
-        cwd.to_string_lossy().into_owned(),
-        principal,
-    );
-    let ask = Ask {
-        id: args.id,
-        source: match payload.kind {
-            PayloadKind::Skill => RequestSource::SkillInput,
-            PayloadKind::SkillRead => RequestSource::SkillRead,
-            PayloadKind::Bash
-            | PayloadKind::Mcp
-            | PayloadKind::Tool
-            | PayloadKind::Path
-            | PayloadKind::ExternalDirectory
-            | PayloadKind::BashExternalDirectory
-            | PayloadKind::Forwarded => RequestSource::ToolCall,
-        },
-        surface: Some(
-            facts
-                .tool_name
-                .clone()
-                .unwrap_or_else(|| facts.surface.clone()),
-        ),
-        value: Some(facts.value.clone()),
-        grants: args
-            .grant
-            .iter()
-            .map(|grant| parse_grant(grant))
-            .collect::<anyhow::Result<_>>()?,
-        access_intent: Some(intent),
-        timeout: args.timeout.unwrap_or(config.forwarding_timeout),
-        path: Vec::new(),
-        payload,
-    };
-    let generation = if args.peer.is_some() {
-        Generation::G1
-    } else {
-        config.peer_generation
-    };
-    Ok(Some(Prepared {
-        ask,
-        session: args.session,
-        generation,
-    }))
+    let mut ask = forwarder.complete(payload, &cwd, Vec::new());
+    let grants = args.grant.iter().map(|grant| parse_grant(grant));
+    ask.grants = grants.collect::<anyhow::Result<_>>()?;
+    ask.timeout = args.timeout.unwrap_or(ask.timeout);
+    ask.id = args.id;
+    Ok(Some(ask))
 }
 
 /// A tool that runs a command line under another name than `bash`.
@@ -312,13 +136,7 @@ struct Alias {
 }
 
 /// The ask in plain words; `None` where a signal came first.
-fn plain(
-    env: &Env,
-    place: &Place<'_>,
-    config: &Config,
-    args: &Args,
-    log: &ReviewLog,
-) -> anyhow::Result<Option<(PlainAsk, Option<Alias>)>> {
+fn plain(forwarder: &Forwarder, args: &Args) -> anyhow::Result<Option<(PlainAsk, Option<Alias>)>> {
     let kind = match &args.kind {
         None => None,
         Some(name) => Some(PayloadKind::from_name(name).ok_or_else(|| {
@@ -337,7 +155,7 @@ fn plain(
     };
     let mut alias = None;
     // Whoever says what it is to be judged as has the last word.
-    let shell_tool = config.shell_tools.get(&args.tool);
+    let shell_tool = forwarder.config.shell_tools.get(&args.tool);
     let shell_tool = shell_tool.filter(|_| args.surface.is_none() && args.kind.is_none());
     if shell_tool.is_some() {
         BASH_SURFACE.clone_into(&mut plain.tool);
@@ -364,10 +182,9 @@ fn plain(
             _ if args.value.is_none() => input::take_value(&mut plain, &input)?,
             _ => {}
         }
-        plain.evidence = input::evidence(env, &plain, &input);
-        let added = input::added(env, place, config, log, &args.tool, &input);
-        match unless_interrupted(added)? {
-            Some(added) => plain.evidence.extend(added),
+        let evidence = forwarder.evidence(&plain, &args.tool, &input);
+        match unless_interrupted(evidence)? {
+            Some(evidence) => plain.evidence = evidence,
             None => return Ok(None),
         }
     }
@@ -463,26 +280,8 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         .ok_or_else(wrong)
 }
 
-/// Asks and waits; `None` where a signal came first. Dropping the ask withdraws it.
-fn wait(
-    spool: &Spool,
-    settings: Settings,
-    ask: Ask,
-    log: &std::sync::Arc<ReviewLog>,
-) -> anyhow::Result<Option<Answer>> {
-    let watch = match Watch::start() {
-        Ok(watch) => Some(std::sync::Arc::new(watch)),
-        Err(error) => {
-            output::warn(&error.to_string());
-            None
-        }
-    };
-    let requester = Requester::new(spool, settings, watch, std::sync::Arc::clone(log));
-    unless_interrupted(requester.ask(ask))
-}
-
 /// Waits for the end of something; `None` where a signal came first.
-fn unless_interrupted<T>(future: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
+pub(super) fn unless_interrupted<T>(future: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
     super::runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -496,12 +295,8 @@ fn unless_interrupted<T>(future: impl Future<Output = T>) -> anyhow::Result<Opti
     })
 }
 
-fn report(
-    answer: &Answer,
-    payload: &PromptPayload,
-    agent: &str,
-    as_json: bool,
-) -> anyhow::Result<Exit> {
+fn report(ruling: &Ruling, as_json: bool) -> anyhow::Result<Exit> {
+    let answer = &ruling.answer;
     let decision = answer.decision();
     let mut out = Out::stdout();
     if as_json {
@@ -519,13 +314,9 @@ fn report(
     if decision.is_approved() {
         return Ok(Exit::Ok);
     }
-    let context = DenialContext {
-        agent_name: Some(agent),
-        ..DenialContext::default()
-    };
-    output::say(&agent_text(payload, &decision, &context));
-    if let Outcome::Abandoned(abandonment) = &answer.outcome {
-        output::say(&format!("\nhint: {}", abandonment.hint()));
+    output::say(&ruling.text());
+    if let Some(hint) = ruling.hint() {
+        output::say(&format!("\nhint: {hint}"));
     }
     Ok(if decision.decided_by.is_nobody() {
         Exit::NobodyRuled

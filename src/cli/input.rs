@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::Value;
@@ -9,7 +10,6 @@ use serde_json::Value;
 use super::Hinted;
 use super::env::Env;
 use super::output;
-use super::place::Place;
 use crate::ask::PlainAsk;
 use crate::audit::{Entry, Event, ReviewLog};
 use crate::clock;
@@ -93,13 +93,13 @@ pub(super) fn directory_of(shell: &ShellTool, input: &Value) -> Option<String> {
 }
 
 /// The evidence that is known here of a call.
-pub(super) fn evidence(env: &Env, ask: &PlainAsk, input: &Value) -> Vec<Evidence> {
+pub(super) fn evidence(cwd: &Path, tool: &str, value: &str, input: &Value) -> Vec<Evidence> {
     Formatters::default().evidence(&Call {
-        tool: &ask.tool,
+        tool,
         input,
-        value: &ask.value,
+        value,
         files: &OnDisk {
-            cwd: env.cwd().cloned().unwrap_or_default(),
+            cwd: cwd.to_owned(),
         },
     })
 }
@@ -124,7 +124,7 @@ impl Files for OnDisk {
 /// What the operator's program for this tool adds. One that fails adds nothing, which is said and logged.
 pub(super) async fn added(
     env: &Env,
-    place: &Place<'_>,
+    debug_log: &Arc<ReviewLog>,
     config: &Config,
     log: &ReviewLog,
     tool: &str,
@@ -133,10 +133,8 @@ pub(super) async fn added(
     let Some(program) = config.evidence_formatters.get(tool) else {
         return Vec::new();
     };
-    let executable = Executable::new(program, |name| env.variable(name)).keeping_stderr(
-        place.debug_log(config),
-        format!("evidence formatter {tool}"),
-    );
+    let executable = Executable::new(program, |name| env.variable(name))
+        .keeping_stderr(Arc::clone(debug_log), format!("evidence formatter {tool}"));
     match executable.evidence(tool, input).await {
         Outcome::Answered(evidence) => evidence,
         Outcome::Failed(failure) => {

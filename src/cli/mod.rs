@@ -7,12 +7,14 @@
     reason = "these comments are the help text, which is no Markdown"
 )]
 
+mod acp;
 mod ask;
 mod config;
 mod demo;
 mod env;
 mod events;
 mod exit;
+mod forward;
 mod grants;
 mod input;
 mod launch;
@@ -81,6 +83,8 @@ struct PlaceArgs {
 enum Command {
     /// Forward one ask to the parent session, wait, and print the decision
     Ask(ask::Args),
+    /// Run an agent that speaks ACP, and have its requests for permission answered by the parent session
+    Acp(acp::Args),
     /// Serve a session: answer its children by policy or by asking you
     Serve(serve::Args),
     /// Start a child with the environment that its asks need
@@ -163,6 +167,7 @@ pub fn run() -> ExitCode {
     let place = cli.place;
     let ended = match cli.command {
         Command::Ask(args) => ask::run(&env, &place, args),
+        Command::Acp(args) => acp::run(&env, &place, &args),
         Command::Serve(args) => serve::run(&env, &place, args),
         Command::Launch(args) => launch::run(&env, &place, args),
         Command::Status(args) => status::run(&env, &place, &args),

@@ -6,6 +6,8 @@
 //! Once any session above is known by its key, no answer without a seal is believed: else it would be enough to take the place
 //! of a session that nobody served when this process was started.
 
+use std::borrow::Cow;
+
 use super::Hinted;
 use super::env::{self, Env};
 use super::role::Ancestor;
@@ -20,7 +22,7 @@ pub(super) struct Pins<'a> {
     /// Key of the parent session.
     parent: Option<ServingKey>,
     /// The sessions above, outermost first.
-    ancestors: &'a [Ancestor],
+    ancestors: Cow<'a, [Ancestor]>,
     /// Whether the configuration demands seals.
     required: bool,
 }
@@ -30,14 +32,14 @@ impl<'a> Pins<'a> {
     pub(super) fn new(
         env: &Env,
         flag: Option<&str>,
-        ancestors: &'a [Ancestor],
+        ancestors: impl Into<Cow<'a, [Ancestor]>>,
         required: bool,
     ) -> anyhow::Result<Self> {
         let parent = told(env)?;
         Ok(Self {
             flag: flag.map(|text| parse(text, "--serving-key")).transpose()?,
             parent,
-            ancestors,
+            ancestors: ancestors.into(),
             required,
         })
     }
@@ -145,7 +147,7 @@ pub(super) mod tests {
         let mut pins = Pins {
             flag: None,
             parent: None,
-            ancestors: &[above("main", None)],
+            ancestors: vec![above("main", None)].into(),
             required: false,
         };
         assert_eq!(pins.trust(&session("main")), Trust::Anybody);
@@ -159,7 +161,7 @@ pub(super) mod tests {
         let mut pins = Pins {
             flag: None,
             parent: None,
-            ancestors: &ancestors,
+            ancestors: (&ancestors).into(),
             required: false,
         };
         assert_eq!(pins.trust(&session("main")), pinned(&key(1)));

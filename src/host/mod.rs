@@ -1,7 +1,17 @@
-//! The agents that people run, one room for each: what they send as values, and decisions as what they take.
+//! The agents that people run, as far as askrelay speaks their language: text in, values out; values in, text out.
 //!
-//! Text goes in and values come out, or the other way round. Nothing here opens a file, starts a process, waits or decides.
+//! One file for each agent. Here stands what is common to them: a call of a tool as its host states it ([`ToolCall`]), and what of
+//! it is asked ([`Asked`]). Nothing here opens a file, reads the environment or waits.
+//!
+//! # Invariants
+//!
+//! * What a host says that is not understood is never taken for something harmless: a tool that nobody knows is asked about by its
+//!   name, with its whole input as evidence.
+//! * A name of the host is mapped to a surface of the rules only where its input has what that surface is about.
 
 pub mod acp;
+mod call;
 pub mod lines;
 pub mod mcp;
+
+pub use call::{Asked, Subagent, ToolCall, agent_sessions};

@@ -19,18 +19,22 @@ fn proxy_after(fixture: &Value) -> (Proxy, Ask) {
     }
     let step = proxy.line(Side::Agent, fixture["request"].to_string().as_bytes());
     assert!(!step.passes);
-    let asks = step.effects.into_iter().find_map(|effect| match effect {
-        Effect::Ask(ask) => Some(*ask),
-        _ => None,
+    let ask = step.effects.into_iter().find_map(|effect| {
+        let Effect::Ask(ask) = effect else {
+            return None;
+        };
+        Some(*ask)
     });
-    (proxy, asks.expect("an ask"))
+    (proxy, ask.expect("an ask"))
 }
 
 /// The option of the one answer among these effects, or the outcome where none was selected.
 fn picked(effects: &[Effect]) -> Value {
-    let line = effects.iter().find_map(|effect| match effect {
-        Effect::ToAgent(line) => Some(line),
-        _ => None,
+    let line = effects.iter().find_map(|effect| {
+        let Effect::ToAgent(line) = effect else {
+            return None;
+        };
+        Some(line)
     });
     let answer: Value = serde_json::from_slice(line.expect("an answer")).unwrap();
     let outcome = &answer["result"]["outcome"];

@@ -14,6 +14,7 @@ mod acp_fixtures;
 mod cases_docs;
 mod docs_children;
 mod evidence_fixtures;
+mod flow_acp;
 mod flow_ask;
 mod flow_chain;
 mod flow_clocks;

@@ -88,7 +88,8 @@ pub struct Step {
 }
 
 impl Step {
-    fn pass() -> Self {
+    /// A line that goes on, and nothing else.
+    pub fn passing() -> Self {
         Self {
             passes: true,
             effects: Vec::new(),
@@ -182,7 +183,7 @@ impl Proxy {
     /// What becomes of a line.
     pub fn line(&mut self, from: Side, line: &[u8]) -> Step {
         let Some(message) = Message::read(line) else {
-            return Step::pass();
+            return Step::passing();
         };
         match (from, message.method.as_deref(), &message.id) {
             (Side::Agent, Some(REQUEST_PERMISSION), Some(id)) => {
@@ -197,7 +198,7 @@ impl Proxy {
             }
             (_, _, _) => {
                 self.seen.look(from, &message);
-                Step::pass()
+                Step::passing()
             }
         }
     }
@@ -217,7 +218,7 @@ impl Proxy {
         let Some(waiting) = self.waiting.remove(&key) else {
             return Vec::new();
         };
-        self.settle(waiting, ruling, why)
+        self.settle(&waiting, ruling, why)
     }
 
     /// So much time has passed that the client may be asked as well.
@@ -341,7 +342,7 @@ impl Proxy {
         });
         let waiting = id.and_then(|id| self.waiting.remove(id.key()));
         let Some(waiting) = waiting else {
-            return Step::pass();
+            return Step::passing();
         };
         let mut effects = Vec::new();
         if waiting.relay == Relay::Asked {
@@ -403,7 +404,7 @@ impl Proxy {
             return Step::default();
         }
         let Some(waiting) = self.waiting.get_mut(key) else {
-            return Step::pass();
+            return Step::passing();
         };
         if waiting.client != Client::Asked {
             let why =
@@ -421,7 +422,7 @@ impl Proxy {
             };
             let why = format!("{why}; the client cannot ask either");
             let effects = match self.waiting.remove(key) {
-                Some(waiting) => self.settle(waiting, &Ruling::Nobody, &why),
+                Some(waiting) => self.settle(&waiting, &Ruling::Nobody, &why),
                 None => Vec::new(),
             };
             return Step {
@@ -439,7 +440,7 @@ impl Proxy {
     }
 
     /// Answers a request that waits no longer.
-    fn settle(&mut self, waiting: Waiting, ruling: &Ruling, why: &str) -> Vec<Effect> {
+    fn settle(&mut self, waiting: &Waiting, ruling: &Ruling, why: &str) -> Vec<Effect> {
         let picked = match ruling {
             Ruling::Approved { for_longer } => {
                 let always = *for_longer && self.manners.always;
@@ -448,22 +449,18 @@ impl Proxy {
             Ruling::Denied | Ruling::Nobody => None,
         };
         let mut effects = Vec::new();
-        match picked {
-            Some(option) => effects.push(Effect::ToAgent(options::selected(
-                &waiting.id,
-                option,
-                None,
-            ))),
-            None => {
-                let why = match ruling {
-                    Ruling::Approved { .. } => {
-                        "approved, but the agent offers no option to allow this once, so it is rejected"
-                    }
-                    Ruling::Denied | Ruling::Nobody => why,
-                };
-                effects.push(Effect::ToAgent(waiting.options.rejection(&waiting.id, why)));
-                effects.push(Effect::Say(why.to_owned()));
-            }
+        if let Some(option) = picked {
+            let answer = options::selected(&waiting.id, option, None);
+            effects.push(Effect::ToAgent(answer));
+        } else {
+            let why = match ruling {
+                Ruling::Approved { .. } => {
+                    "approved, but the agent offers no option that allows this once, so it is rejected"
+                }
+                Ruling::Denied | Ruling::Nobody => why,
+            };
+            effects.push(Effect::ToAgent(waiting.options.rejection(&waiting.id, why)));
+            effects.push(Effect::Say(why.to_owned()));
         }
         if waiting.client == Client::Asked {
             let taken = format!(

@@ -278,8 +278,8 @@ fn a_cancelled_turn_cancels_the_asks_of_its_session_behind_the_cancellation() {
     }
     assert_eq!(proxy.waiting(), 1);
     // From the agent, or about nothing that waits, it is a line like any other.
-    assert_eq!(proxy.line(Side::Agent, cancel), Step::pass());
-    assert_eq!(proxy.line(Side::Client, cancel), Step::pass());
+    assert_eq!(proxy.line(Side::Agent, cancel), Step::passing());
+    assert_eq!(proxy.line(Side::Client, cancel), Step::passing());
 }
 
 #[test]
@@ -287,15 +287,15 @@ fn a_request_that_the_agent_takes_back_is_withdrawn_and_answered_as_cancelled() 
     let mut proxy = proxy();
     let _asked = proxy.line(Side::Agent, &request("\"p\""));
     let other = br#"{"method":"$/cancel_request","params":{"requestId":"q"}}"#;
-    assert_eq!(proxy.line(Side::Agent, other), Step::pass());
+    assert_eq!(proxy.line(Side::Agent, other), Step::passing());
     let own = br#"{"method":"$/cancel_request","params":{"requestId":"p"}}"#;
     // The client's own cancellations are about the client's own requests.
-    assert_eq!(proxy.line(Side::Client, own), Step::pass());
+    assert_eq!(proxy.line(Side::Client, own), Step::passing());
     let step = proxy.line(Side::Agent, own);
     assert!(!step.passes);
     assert_eq!(step.effects[0], Effect::Withdraw(1));
     assert_eq!(answer(&step.effects)["error"]["code"], -32800);
-    assert_eq!(proxy.line(Side::Agent, own), Step::pass());
+    assert_eq!(proxy.line(Side::Agent, own), Step::passing());
 }
 
 #[test]
@@ -410,7 +410,7 @@ mod race {
         let mut proxy = racing();
         asked(&mut proxy);
         let cancel = br#"{"method":"session/cancel","params":{"sessionId":"S"}}"#;
-        assert_eq!(proxy.line(Side::Client, cancel), Step::pass());
+        assert_eq!(proxy.line(Side::Client, cancel), Step::passing());
         let cancelled = br#"{"id":1,"result":{"outcome":{"outcome":"cancelled"}}}"#;
         let step = proxy.line(Side::Client, cancelled);
         assert!(step.passes);
