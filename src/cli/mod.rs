@@ -21,6 +21,7 @@ mod launch;
 mod layers;
 mod log;
 mod ls;
+mod mcp;
 mod output;
 mod pin;
 mod place;
@@ -85,6 +86,8 @@ enum Command {
     Ask(ask::Args),
     /// Run an agent that speaks ACP, and have its requests for permission answered by the parent session
     Acp(acp::Args),
+    /// Be an MCP server on stdin and stdout: a permission prompt for Claude Code, and a tool to ask with for any agent
+    Mcp(mcp::Args),
     /// Serve a session: answer its children by policy or by asking you
     Serve(serve::Args),
     /// Start a child with the environment that its asks need
@@ -168,6 +171,7 @@ pub fn run() -> ExitCode {
     let ended = match cli.command {
         Command::Ask(args) => ask::run(&env, &place, args),
         Command::Acp(args) => acp::run(&env, &place, &args),
+        Command::Mcp(args) => mcp::run(&env, &place, &args),
         Command::Serve(args) => serve::run(&env, &place, args),
         Command::Launch(args) => launch::run(&env, &place, args),
         Command::Status(args) => status::run(&env, &place, &args),

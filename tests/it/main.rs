@@ -27,6 +27,7 @@ mod flow_inspection;
 mod flow_limits;
 mod flow_liveness;
 mod flow_log;
+mod flow_mcp;
 mod flow_policy;
 mod flow_provenance;
 mod flow_queue;
