@@ -16,7 +16,7 @@
 //!
 //! | ring | modules | job |
 //! |---|---|---|
-//! | 0 | [`wire`], [`policy`], [`presentation`], [`shell`] | values and rules: no I/O, no clock, no runtime |
+//! | 0 | [`wire`], [`policy`], [`presentation`], [`shell`], [`identity`] | values and rules: no I/O, no clock, no runtime |
 //! | 1 | [`spool`], [`audit`], [`process`], [`clock`] | the machine: files, locks, watches, processes, time |
 //! | 2 | [`ask`], [`serve`], [`prompt`], [`program`], [`host`] | the two sides, the person, the operator's programs, and the agents' own languages |
 //! | 3 | `cli` | arguments, environment, output |
@@ -38,6 +38,7 @@ pub mod audit;
 pub mod cli;
 pub mod clock;
 pub mod host;
+pub mod identity;
 pub mod policy;
 pub mod presentation;
 pub mod process;

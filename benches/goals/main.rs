@@ -14,6 +14,7 @@
 mod chain;
 mod figures;
 mod floor;
+mod identity;
 mod judge;
 mod log;
 mod log_reading;
@@ -51,6 +52,7 @@ const ROWS: &[Row] = &[
     ("judge", judge::judge),
     ("judge-many", judge::asks),
     ("rules-load", judge::load),
+    ("identity", identity::identity),
     ("log", log::log),
     ("log-verify", log_reading::verify),
     ("log-search", log_reading::search),

@@ -30,6 +30,9 @@ pub(super) const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 /// Key that the parent session seals its answers with: no other answer counts.
 pub(super) const SERVING_KEY: &str = "ASKRELAY_SERVING_KEY";
 
+/// The prompt that `launch` made for this process.
+pub(super) const PROMPT_FILE: &str = "ASKRELAY_PROMPT_FILE";
+
 /// Kind of the terminal; one that is `dumb` cannot be drawn on.
 pub(super) const TERM: &str = "TERM";
 /// Set to anything: no colours.

@@ -1,18 +1,22 @@
 //! `askrelay launch -- CMD…`: becomes the command, in an environment in which its asks find this session.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::env::{self, Env};
 use super::exit::Exit;
+use super::identity::{self, Making};
 use super::place::Place;
 use super::role::Ancestor;
 use super::{Hinted, PlaceArgs, output, pin, role};
 use crate::audit::{Entry, Event};
 use crate::clock;
+use crate::identity::Directories;
 use crate::presentation::text::visible;
-use crate::spool::{LivenessProbe, Missing, Spool};
+use crate::spool::{LivenessProbe, Missing, PromptFile, PromptFiles, Spool};
 use crate::wire::{Hop, Liveness, ServingKey, SessionId};
 
 #[derive(Debug, clap::Args)]
@@ -29,6 +33,14 @@ pub(super) struct Args {
     /// Key that the child takes answers of [default: the one that the session is served with]
     #[arg(long, value_name = "KEY")]
     serving_key: Option<String>,
+    /// The own system prompt, of which one is made for the child; ASKRELAY_PROMPT_FILE tells it where
+    #[arg(long, value_name = "FILE")]
+    identity_from: Option<PathBuf>,
+    /// Working directory that the own prompt states [default: the own one]
+    #[arg(long, value_name = "DIR", requires = "identity_from")]
+    parent_cwd: Option<OsString>,
+    #[command(flatten)]
+    making: Making,
     /// The command
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -117,7 +129,54 @@ fn lineage(
     Ok(lineage)
 }
 
+/// The prompt that the child is to have, where one is wanted.
+fn child_prompt(env: &Env, args: &Args) -> anyhow::Result<Option<Vec<u8>>> {
+    let Some(path) = &args.identity_from else {
+        return match args.making.first_given() {
+            Some(option) => Err(Hinted::usage(
+                format!("{option} is about the child's prompt, and none is made"),
+                "say with --identity-from of which prompt it is made",
+            )),
+            None => Ok(None),
+        };
+    };
+    let Some(agent) = &args.agent else {
+        return Err(Hinted::usage(
+            "a prompt is made for an agent, and none is named",
+            "name it with --agent",
+        ));
+    };
+    let cwd = env.cwd().cloned().unwrap_or_default().into_os_string();
+    let parent = args.parent_cwd.as_ref().unwrap_or(&cwd);
+    let directories = Directories {
+        parent: parent.as_bytes(),
+        child: cwd.as_bytes(),
+    };
+    let made = args
+        .making
+        .make(env, agent, &identity::read(path)?, &directories)?;
+    made.warn();
+    Ok(Some(made.prompt.text))
+}
+
+/// Writes the prompt where the child alone reads it, and removes those that no child has any more.
+fn keep_prompt(env: &Env, prompt: &[u8]) -> anyhow::Result<PromptFile> {
+    let Some(state) = env.state_dir() else {
+        return Err(Hinted::nobody(
+            "there is no directory for the child's prompt",
+            "set HOME or XDG_STATE_HOME",
+            None,
+        ));
+    };
+    let files = PromptFiles::new(state.join("prompts"));
+    // What is left over does no harm, and the next launch tries again.
+    let _swept = files.sweep(clock::wall_ms());
+    Ok(files.write(&role::minted(), prompt)?)
+}
+
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
+    // Before anything is written: a wrong option costs nothing.
+    let prompt = child_prompt(env, &args)?;
     let place = Place::new(env, place_args);
     let asking = place.user_config()?;
     asking.warn();
@@ -184,6 +243,15 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         // That of the own parent: the child asks somebody else.
         None => command.env_remove(env::SERVING_KEY),
     };
+    let prompt_file = match prompt {
+        Some(prompt) => Some(keep_prompt(env, &prompt)?),
+        None => None,
+    };
+    match &prompt_file {
+        Some(file) => command.env(env::PROMPT_FILE, &file.path),
+        // That of this process.
+        None => command.env_remove(env::PROMPT_FILE),
+    };
     for (name, path) in [
         (env::CONFIG, &place_args.config),
         (env::LOG, &place_args.log),
@@ -198,18 +266,25 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         .with("parentSessionId", parent.as_str())
         .with("agentName", agent.as_str());
     let _recorded = place.log(config).append(clock::wall_ms(), &launched);
-    // Only comes back when it failed.
+    Err(become_command(command, prompt_file))
+}
+
+/// Becomes the command. Only comes back when that failed.
+fn become_command(mut command: Command, prompt: Option<PromptFile>) -> anyhow::Error {
     let error = command.exec();
+    if let Some(file) = prompt {
+        file.discard();
+    }
     let exit = if error.kind() == std::io::ErrorKind::NotFound {
         Exit::NotFound
     } else {
         Exit::NobodyRuled
     };
-    Err(Hinted {
-        message: format!("cannot start {}", program.to_string_lossy()),
+    Hinted {
+        message: format!("cannot start {}", command.get_program().to_string_lossy()),
         hint: "check that the command is on PATH and executable".to_owned(),
         exit,
         source: Some(error.into()),
     }
-    .into())
+    .into()
 }

@@ -16,6 +16,7 @@ mod events;
 mod exit;
 mod forward;
 mod grants;
+mod identity;
 mod input;
 mod launch;
 mod layers;
@@ -104,6 +105,8 @@ enum Command {
     Log(log::Args),
     /// Say what the rules would say, and why
     Policy(policy::Args),
+    /// Print what a child may inherit of its parent's system prompt, or a whole prompt for it
+    Identity(identity::Args),
     /// Check and show the configuration, and have that of a project count
     Config(config::Args),
     /// Print the JSON Schema of a document on disk, or of the configuration
@@ -180,6 +183,7 @@ pub fn run() -> ExitCode {
         Command::Show(args) => show::run(&env, &place, &args),
         Command::Log(args) => log::run(&env, &place, &args),
         Command::Policy(args) => policy::run(&env, &place, &args),
+        Command::Identity(args) => identity::run(&env, &place, args),
         Command::Config(args) => config::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
         Command::Demo(args) => demo::run(&env, &args),

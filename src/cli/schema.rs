@@ -2,29 +2,32 @@
 
 use super::exit::Exit;
 use super::output::Out;
+use crate::identity::SCHEMAS;
 use crate::policy::CONFIG_SCHEMA;
 use crate::wire::SchemaName;
 
-/// The configuration, which is no document of the wire.
-const CONFIG: &str = "config";
+/// What is no document of the wire.
+const OTHERS: [(&str, &str); 3] = {
+    let [identity, child_prompt] = SCHEMAS;
+    [("config", CONFIG_SCHEMA), identity, child_prompt]
+};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Which document
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(
-        SchemaName::names().into_iter().chain([CONFIG])
+        SchemaName::names().into_iter().chain(OTHERS.map(|(name, _)| name))
     ))]
     name: String,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let text = if args.name == CONFIG {
-        CONFIG_SCHEMA
-    } else {
-        let Some(schema) = SchemaName::from_name(&args.name) else {
-            return Ok(Exit::Usage);
-        };
-        schema.text()
+    let other = OTHERS
+        .into_iter()
+        .find_map(|(name, text)| (name == args.name).then_some(text));
+    let of_wire = || Some(SchemaName::from_name(&args.name)?.text());
+    let Some(text) = other.or_else(of_wire) else {
+        return Ok(Exit::Usage);
     };
     let mut out = Out::stdout();
     out.line(text.trim_end())?;

@@ -23,6 +23,7 @@ mod inspect;
 mod lock;
 mod operator;
 mod outbox;
+mod prompts;
 mod quarantine;
 mod root;
 mod subject;
@@ -51,6 +52,7 @@ pub use operator::{
     read_operator_file,
 };
 pub use outbox::{Consumed, Freshness, Held, Outbox, Submission, SubmitOutcome};
+pub use prompts::{PROMPT_KEPT, PromptFile, PromptFiles};
 pub use root::Missing;
 pub use subject::{SubjectFile, read_subject_file};
 pub use trusted::{TrustError, TrustRecord, TrustStore, TrustedFile, canonical_directory};

@@ -455,3 +455,24 @@ pub(crate) fn has_ended(pid: u32) -> bool {
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
+
+/// One run of a command that reads bytes and prints bytes: exit code, stdout, stderr.
+#[track_caller]
+pub(crate) fn filter(command: &mut Command, input: &[u8]) -> (i32, Vec<u8>, String) {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A command that refuses its options reads nothing.
+            let _written = stdin.write_all(input);
+        });
+        child.wait_with_output().unwrap()
+    });
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap_or(-1), output.stdout, stderr)
+}
