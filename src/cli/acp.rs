@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use self::outlet::Outlet;
@@ -76,11 +76,15 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     };
     let runtime = super::runtime()?;
     let ended = runtime.block_on(async {
-        let signals = Signals::listen()?;
+        let mut signals = Signals::listen()?;
         let mut agent = start(&args.command)?;
         let mut bridge = Bridge::new(&mut agent, asking, manners)?;
-        let status = bridge.run(&mut agent, signals).await?;
-        bridge.end().await;
+        let status = bridge.run(&mut agent, &mut signals).await?;
+        tokio::select! {
+            () = bridge.end() => {}
+            // A client that does not read what is left keeps nobody who wants to end this.
+            _ = signals.next() => {}
+        }
         Ok(Exit::Command(code_of(status)))
     });
     // A read of the standard input cannot be taken back, and nobody waits for it.
@@ -284,14 +288,20 @@ impl<'a> Bridge<'a> {
     }
 
     /// Passes on what comes, until the agent has ended and what it wrote is passed on.
-    async fn run(&mut self, agent: &mut Child, mut signals: Signals) -> anyhow::Result<ExitStatus> {
+    async fn run(
+        &mut self,
+        agent: &mut Child,
+        signals: &mut Signals,
+    ) -> anyhow::Result<ExitStatus> {
         let mut client = tokio::io::stdin();
         let (mut of_client, mut of_agent) = (vec![0; CHUNK], vec![0; CHUNK]);
         let mut client_lines = Lines::of_at_most(LONGEST_LOOKED_AT);
         let mut agent_lines = Lines::of_at_most(LONGEST_LOOKED_AT);
-        let mut ended: Option<(ExitStatus, Instant)> = None;
+        let mut ended = None;
+        // When nothing more is expected of an agent that has ended.
+        let mut last_at = Instant::now();
         loop {
-            if let (Some((status, _)), true) = (ended, self.from_agent.is_none()) {
+            if let (Some(status), true) = (ended, self.from_agent.is_none()) {
                 return Ok(status);
             }
             tokio::select! {
@@ -305,6 +315,7 @@ impl<'a> Bridge<'a> {
                     }
                 }
                 read = read_from(&mut self.from_agent, &mut of_agent), if self.to_client.has_room() => {
+                    last_at = Instant::now() + AFTER_THE_END;
                     if read == 0 {
                         self.pieces(Side::Agent, agent_lines.end());
                         self.from_agent = None;
@@ -314,24 +325,28 @@ impl<'a> Bridge<'a> {
                     }
                 }
                 () = self.to_agent.room(), if !self.to_agent.has_room() => {}
-                () = self.to_client.room(), if !self.to_client.has_room() => {}
+                () = self.to_client.room(), if !self.to_client.has_room() => {
+                    last_at = Instant::now() + AFTER_THE_END;
+                }
                 () = self.to_client.broken(), if self.client_reads => {
                     // The agent is to see that nobody reads it, as it would without us.
                     self.client_reads = false;
                     self.from_agent = None;
                     self.client_has_gone();
                 }
-                Some(told) = self.waits.join_next(), if !self.waits.is_empty() => {
-                    // One that was aborted tells nothing.
-                    if let Ok(told) = told {
-                        self.told(told);
-                    }
-                }
+                Some(told) = self.waits.join_next(), if !self.waits.is_empty() => match told {
+                    Ok(told) => self.told(told),
+                    Err(fault) => self.broke(&fault),
+                },
                 signal = signals.next() => hand_on(agent, signal),
                 status = agent.wait(), if ended.is_none() => {
-                    ended = Some((status?, Instant::now() + AFTER_THE_END));
+                    ended = Some(status?);
+                    last_at = Instant::now() + AFTER_THE_END;
                 }
-                () = until(ended), if ended.is_some() => self.from_agent = None,
+                () = tokio::time::sleep_until(last_at), if ended.is_some() && self.to_client.has_room() => {
+                    self.pieces(Side::Agent, agent_lines.end());
+                    self.from_agent = None;
+                }
             }
         }
     }
@@ -370,6 +385,16 @@ impl<'a> Bridge<'a> {
             Told::ClientMayBeAsked(number) => self.proxy.client_may_be_asked(number),
         };
         self.perform(effects);
+    }
+
+    /// A task has ended without a word. One that was withdrawn is none of ours any more; by any other, an ask would never end.
+    fn broke(&mut self, fault: &JoinError) {
+        let mut asks = self.asks.iter();
+        let found = asks.find(|(_, ask)| ask.id() == fault.id());
+        if let (Some((number, _)), false) = (found, fault.is_cancelled()) {
+            let why = "not decided, so not allowed: asking broke".to_owned();
+            self.told(Told::Ruled(*number, Ruling::Nobody, why));
+        }
     }
 
     fn client_has_gone(&mut self) {
@@ -430,13 +455,6 @@ async fn read_from(from: &mut Option<ChildStdout>, into: &mut [u8]) -> usize {
     match from {
         // An error is the end: there is nothing more to come.
         Some(from) => from.read(into).await.unwrap_or(0),
-        None => std::future::pending().await,
-    }
-}
-
-async fn until(ended: Option<(ExitStatus, Instant)>) {
-    match ended {
-        Some((_, at)) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
 }

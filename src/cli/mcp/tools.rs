@@ -15,6 +15,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use rmcp::{RoleServer, Service};
 use serde_json::{Map, Value};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::cli::ask::answer_json;
@@ -39,7 +40,10 @@ const INSTRUCTIONS: &str = "Permission requests go to the session in charge of t
                             Use the tool \"ask\" before something that you may not simply do.";
 
 /// The service behind the protocol.
-pub(super) struct Tools {
+pub(super) struct Tools(Arc<Desk>);
+
+/// Where calls are dealt with.
+struct Desk {
     directory: PathBuf,
     /// What asks, until the client has said what it is called.
     unnamed: Mutex<Option<Forwarder>>,
@@ -50,14 +54,30 @@ pub(super) struct Tools {
 
 impl Tools {
     pub(super) fn new(env: &Env, forwarder: Forwarder, is_named: bool) -> Self {
-        Self {
+        Self(Arc::new(Desk {
             directory: env.cwd().cloned().unwrap_or_default(),
             unnamed: Mutex::new(Some(forwarder)),
             forwarder: OnceLock::new(),
             is_named,
-        }
+        }))
     }
 
+    /// The result of a call. It is dealt with by a task of its own: if that breaks, there is a result all the same.
+    async fn call(&self, params: Value, peer: Peer<RoleServer>) -> Value {
+        let mut task = JoinSet::new();
+        let desk = Arc::clone(&self.0);
+        let is_approval = mcp::call_of(&params).0 == APPROVE;
+        task.spawn(async move { desk.call(&params, &peer).await });
+        let why = "[askrelay] Not decided, so not allowed: asking broke";
+        match task.join_next().await {
+            Some(Ok(result)) => result,
+            Some(Err(_)) | None if is_approval => mcp::text_result(&mcp::deny_text(why)),
+            Some(Err(_)) | None => mcp::text_result(why),
+        }
+    }
+}
+
+impl Desk {
     /// The client has said who it is, and asks by that name where it has no other.
     fn greet(&self, client: &InitializeRequestParams) {
         let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +201,7 @@ impl Service<RoleServer> for Tools {
     ) -> Result<ServerResult, ErrorData> {
         match request {
             ClientRequest::InitializeRequest(request) => {
-                self.greet(&request.params);
+                self.0.greet(&request.params);
                 context.peer.set_peer_info(request.params);
                 Ok(ServerResult::InitializeResult(self.get_info()))
             }
@@ -197,7 +217,7 @@ impl Service<RoleServer> for Tools {
                             () = context.ct.cancelled() => {
                                 return Err(ErrorData::new(INTERNAL_ERROR, "the call was cancelled", None));
                             }
-                            result = self.call(&params, &context.peer) => result,
+                            result = self.call(params, context.peer.clone()) => result,
                         }
                     }
                     _ => return Err(not_there(&method)),
