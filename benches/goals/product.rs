@@ -299,6 +299,7 @@ pub(crate) fn child_role(
         access_intent: Some(intent(&session_id, value)),
         timeout: Duration::from_mins(5),
         path: Vec::new(),
+        rules_only: false,
     };
     let local = tokio::task::LocalSet::new();
     let times = local.block_on(&runtime, async {

@@ -62,6 +62,8 @@ pub struct Ask {
     pub timeout: Duration,
     /// Sessions that the ask came through before this one, outermost child first.
     pub path: Vec<Hop>,
+    /// Only what was decided beforehand is wanted: see [`Decision::is_unruled`].
+    pub rules_only: bool,
 }
 
 /// How an ask ended, and what is known about it.

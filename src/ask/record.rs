@@ -16,7 +16,8 @@ fn path(shared: &Shared, id: &RequestId, kind: &str) -> String {
 
 /// The request is written; `None` where there is no log.
 pub(super) fn created(shared: &Shared, request: &ForwardedPermissionRequest) -> Option<Entry> {
-    if !shared.log.is_enabled() {
+    // What may come to nothing is recorded once it came to something.
+    if !shared.log.is_enabled() || request.is_rules_only() {
         return None;
     }
     Some(
@@ -30,11 +31,14 @@ pub(super) fn created(shared: &Shared, request: &ForwardedPermissionRequest) -> 
     )
 }
 
-/// The ask has ended.
-pub(super) fn ended(shared: &Shared, id: &RequestId, outcome: &Outcome) -> Entry {
+/// The ask has ended; `None` where it came to nothing, as whoever asked rules only had to expect.
+pub(super) fn ended(shared: &Shared, id: &RequestId, outcome: &Outcome) -> Option<Entry> {
     match outcome {
-        Outcome::Decided(decision) => received(shared, id, Some(decision), &decision.decided_by),
-        Outcome::Abandoned(abandonment) => abandoned(shared, id, abandonment),
+        Outcome::Decided(decision) if decision.is_unruled() => None,
+        Outcome::Decided(decision) => {
+            Some(received(shared, id, Some(decision), &decision.decided_by))
+        }
+        Outcome::Abandoned(abandonment) => Some(abandoned(shared, id, abandonment)),
     }
 }
 

@@ -82,6 +82,7 @@ pub(super) fn request_of(shared: &Shared, ask: &Ask, id: &RequestId) -> Forwarde
             timeout_ms: Some(u64::try_from(ask.timeout.as_millis()).unwrap_or(u64::MAX)),
             nonce: Some(format!("{:032x}", u128::from_ne_bytes(random()))),
             path: ask.path.clone(),
+            rules_only: ask.rules_only,
         }),
         was_replaced: false,
     }

@@ -306,7 +306,9 @@ fn too_many_hops(shared: &Shared, ask: &Ask) -> Option<Abandonment> {
 
 fn abandon(shared: &Shared, id: &RequestId, abandonment: Abandonment) -> Outcome {
     let outcome = Outcome::Abandoned(abandonment);
-    shared.record(&record::ended(shared, id, &outcome));
+    if let Some(ended) = record::ended(shared, id, &outcome) {
+        shared.record(&ended);
+    }
     outcome
 }
 
@@ -434,7 +436,9 @@ fn refuse(
 
 /// Records the end, and consumes what was answered or takes the request back.
 fn finish(shared: &Shared, open: &mut Open<'_>, id: &RequestId, outcome: Outcome) -> Outcome {
-    shared.record(&record::ended(shared, id, &outcome));
+    if let Some(ended) = record::ended(shared, id, &outcome) {
+        shared.record(&ended);
+    }
     open.end(match &outcome {
         Outcome::Decided(_) | Outcome::Abandoned(Abandonment::Unreadable { .. }) => End::Consume,
         Outcome::Abandoned(_) => End::TakeBack,

@@ -296,6 +296,7 @@ impl Forwarder {
             access_intent: Some(intent),
             timeout: self.config.forwarding_timeout,
             path,
+            rules_only: false,
             payload,
         }
     }

@@ -11,7 +11,9 @@
 
 pub mod acp;
 mod call;
+pub mod install;
 pub mod lines;
 pub mod mcp;
+pub mod shims;
 
 pub use call::{Asked, Subagent, ToolCall, agent_sessions};

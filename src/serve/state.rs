@@ -166,6 +166,7 @@ struct Pending {
     again: Option<again::Again>,
     /// The pattern or sentinel of this session that made it an ask.
     asked_because: Option<String>,
+    reach: Reach,
     /// What it is named by beside others that are like it, while it waits for the person here.
     member: Option<Box<batch::Member>>,
     /// What it is read again for, where that is not to be shown.
@@ -201,6 +202,15 @@ enum Whose {
     Anybodys,
     /// The person's here: the parent was asked, and had no answer.
     GivenBack,
+}
+
+/// Whom an ask that policy leaves open is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// The chain, the person, the parent.
+    Anybody,
+    /// Nobody: only rules were asked, and none here is about it. At most the rules of a parent are.
+    RulesOnly,
 }
 
 #[derive(Debug)]
@@ -242,6 +252,7 @@ impl Pending {
             alone_until: None,
             again: None,
             asked_because: None,
+            reach: Reach::Anybody,
             member: None,
             fate: None,
             batch: None,

@@ -6,6 +6,7 @@ mod chain;
 mod grants;
 mod inbox;
 mod recall;
+mod rules_only;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -149,6 +150,8 @@ fn requester_of(id: &str) -> String {
 enum Content {
     /// A usable request for this command line.
     Asks(&'static str),
+    /// The same, of rules only.
+    AsksRules(&'static str),
     /// As above, without the facts that policy judges.
     WithoutFacts,
     /// As above, with text that had to be replaced.
@@ -183,7 +186,7 @@ impl Content {
     /// What is granted with it.
     fn grants(self) -> Option<&'static str> {
         match self {
-            Self::Asks(command) => Some(command),
+            Self::Asks(command) | Self::AsksRules(command) => Some(command),
             Self::WithoutFacts | Self::Replaced => Some("ls"),
             Self::Torn | Self::NoRequest | Self::Misaddressed | Self::OwnAsk | Self::Misnamed => {
                 None
@@ -196,7 +199,7 @@ impl Content {
         let mut value = "ls";
         let mut facts = true;
         match self {
-            Self::Asks(command) => value = command,
+            Self::Asks(command) | Self::AsksRules(command) => value = command,
             Self::WithoutFacts => facts = false,
             Self::Replaced => {}
             Self::Torn => return format!("{{\"nonce\":{nonce}").into_bytes(),
@@ -216,7 +219,7 @@ impl Content {
             "id": name, "createdAt": nonce, "requesterSessionId": requester, "targetSessionId": target,
             "requesterAgentName": "scout", "surface": "bash", "value": value, "accessIntent": intent,
             "sessionApproval": {"grants": [{"surface": "bash", "pattern": value}]},
-            "relay": {"v": 1, "held": held, "nonce": nonce.to_string()},
+            "relay": {"v": 1, "held": held, "nonce": nonce.to_string(), "rulesOnly": matches!(self, Self::AsksRules(_))},
         })
         .to_string()
         .into_bytes();
@@ -1062,7 +1065,7 @@ impl Model {
                 *granted == command && to.as_ref().is_none_or(|to| *to == requester)
             })
         };
-        if let Content::Asks(command) = file.content
+        if let Content::Asks(command) | Content::AsksRules(command) = file.content
             && (self.rules.allows(command) || is_granted(command) && !self.rules.denies(command))
         {
             self.licensed.insert(pair.clone());

@@ -140,6 +140,9 @@ pub struct RequestRelay {
     pub nonce: Option<String>,
     /// The sessions that this ask came through, outermost child first.
     pub path: Vec<Hop>,
+    /// Only what was decided beforehand is wanted: rules and grants answer, and where a rule says so somebody is asked; what no rule
+    /// is about is left to the requester.
+    pub rules_only: bool,
 }
 
 /// One session that an ask came through.
@@ -256,6 +259,11 @@ impl ForwardedPermissionRequest {
         }
     }
 
+    /// Whether only what was decided beforehand is wanted.
+    pub fn is_rules_only(&self) -> bool {
+        self.relay.as_ref().is_some_and(|relay| relay.rules_only)
+    }
+
     /// Agent name, where the requester gave one.
     pub fn agent_name(&self) -> Option<&str> {
         Some(self.requester_agent_name.as_str()).filter(|name| !session::trim(name).is_empty())
@@ -308,6 +316,7 @@ impl RequestRelay {
                 .each("path", Hop::read)
                 .filter(|hops| hops.len() <= MAX_HOPS)
                 .unwrap_or_default(),
+            rules_only: fields.boolean("rulesOnly").unwrap_or(false),
         }
     }
 }
@@ -376,6 +385,8 @@ struct RelayOut<'a> {
     nonce: Option<&'a str>,
     #[serde(skip_serializing_if = "<[Hop]>::is_empty")]
     path: &'a [Hop],
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    rules_only: bool,
 }
 
 impl<'a> From<&'a RequestRelay> for RelayOut<'a> {
@@ -390,6 +401,7 @@ impl<'a> From<&'a RequestRelay> for RelayOut<'a> {
             timeout_ms: relay.timeout_ms,
             nonce: relay.nonce.as_deref(),
             path: &relay.path,
+            rules_only: relay.rules_only,
         }
     }
 }

@@ -128,6 +128,16 @@ impl Decision {
         self.state.is_approved()
     }
 
+    /// Nobody ruled, for only rules were asked and none is about it.
+    pub fn unruled() -> Self {
+        Self::unavailable(super::UNRULED)
+    }
+
+    /// Whether nobody ruled because only rules were asked and none is about it.
+    pub fn is_unruled(&self) -> bool {
+        matches!(self.decided_by.effective(), DecisionSource::Unavailable { reason } if reason == super::UNRULED)
+    }
+
     /// Name of the resolution, from the effective decider.
     pub fn resolution(&self) -> &'static str {
         let approved = self.is_approved();

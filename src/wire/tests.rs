@@ -187,15 +187,17 @@ fn request_relay() -> impl Strategy<Value = RequestRelay> {
         maybe(any::<u64>()),
         maybe(text()),
         prop::collection::vec(hop, 0..=MAX_HOPS),
+        any::<bool>(),
     )
         .prop_map(
-            |(held, pid, process, timeout_ms, nonce, path)| RequestRelay {
+            |(held, pid, process, timeout_ms, nonce, path, rules_only)| RequestRelay {
                 held,
                 pid,
                 process,
                 timeout_ms,
                 nonce,
                 path,
+                rules_only,
             },
         )
 }
@@ -773,6 +775,7 @@ fn whole_request() -> ForwardedPermissionRequest {
                 session_id: "D".to_owned(),
                 agent_name: "d".to_owned(),
             }],
+            rules_only: true,
         }),
         was_replaced: false,
     }
@@ -794,7 +797,7 @@ const TAIL: &str = concat!(
     r#""principal":{"sessionId":"C","agentName":"a"},"floor":"<f>","#,
     r#""askingUnits":[{"command":"u","floor":"<g>"},{"command":"w"}]},"#,
     r#""relay":{"v":1,"held":true,"pid":7,"pidStart":"1","bootId":"2","pidNs":"3","timeoutMs":4,"nonce":"5","#,
-    r#""path":[{"sessionId":"D","agentName":"d"}]}}"#
+    r#""path":[{"sessionId":"D","agentName":"d"}],"rulesOnly":true}}"#
 );
 
 #[test]

@@ -467,6 +467,7 @@ fn ask_for(value: &str, session: &str, id: String) -> Ask {
         grants: Vec::new(),
         timeout: Duration::from_mins(10),
         path: Vec::new(),
+        rules_only: false,
     }
 }
 

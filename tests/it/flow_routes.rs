@@ -281,10 +281,10 @@ fn a_launched_command_keeps_its_exit_code_and_finds_its_place() {
     let mut command = spool.relay();
     command.args(["launch", "--session", "P", "--as", "C", "--", "sh", "-c"]);
     command.arg(
-        "echo $ASKRELAY_PARENT_SESSION $ASKRELAY_SESSION $PI_SUBAGENT_PARENT_SESSION; exit 41",
+        "echo $ASKRELAY_PARENT_SESSION $ASKRELAY_SESSION $PI_SUBAGENT_PARENT_SESSION $PI_IS_SUBAGENT; exit 41",
     );
     let (code, stdout, _) = run(&mut command);
-    assert_eq!((code, stdout.as_str()), (41, "P C P\n"));
+    assert_eq!((code, stdout.as_str()), (41, "P C P 1\n"));
 
     let mut command = spool.relay();
     command.args(["launch", "--session", "P", "--as", "P", "--", "true"]);

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::inbox::Fate;
 use super::limits::name_of_requester;
-use super::{CHANGED, ENDED, GONE, Look, Noted, Pending, SPOOL_LABEL, Stage, State, TOO_OLD};
+use super::{
+    CHANGED, ENDED, GONE, Look, Noted, Pending, Reach, SPOOL_LABEL, Stage, State, TOO_OLD,
+};
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Question, TextFidelity, Verdict, chain_of};
@@ -306,6 +308,13 @@ impl State {
         let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
         if judgement.verdict == Verdict::Ask {
             self.note_why(&request, judgement.asked_because.as_ref());
+            if let Some(ask) = self.asks.get_mut(&id) {
+                ask.reach = if request.is_rules_only() && !judgement.is_ruled {
+                    Reach::RulesOnly
+                } else {
+                    Reach::Anybody
+                };
+            }
         }
         // No yes undoes the deny of a link that came before it.
         let is_open = judgement.verdict == Verdict::Ask && !self.is_denied_by_link(&id);
@@ -347,6 +356,8 @@ impl State {
             Verdict::Ask if look == Look::Turn && self.on_screen.as_ref() == Some(&id) => {
                 self.show(now, request, &judgement, effects);
             }
+            // No question: nothing is recorded of it, and nobody is asked but a parent for its rules.
+            Verdict::Ask if self.is_left(&id) => self.escalate(now, &id, request, effects),
             Verdict::Ask => {
                 let ask = self.asks.get_mut(&id);
                 if ask.is_some_and(|ask| ask.noted.advance(Noted::Prompted)) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::chain::Next;
 use super::grants::Granting;
-use super::{Authority, Person, Stage, State};
+use super::{Authority, Person, Reach, Stage, State};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy::Judgement;
@@ -55,7 +55,9 @@ impl State {
                 self.cancel_annotating(id, effects);
                 self.cancel_chain(id, effects);
                 self.note_delegated(id, effects);
-                self.note_waiting(&request, &request.core(), effects);
+                if !self.is_left(id) {
+                    self.note_waiting(&request, &request.core(), effects);
+                }
                 let Some(ask) = self.asks.get(id) else { return };
                 let left = ask.gives_up_at.map_or(self.setup.forwarding_timeout, |at| {
                     at.since(now).saturating_sub(RELAY_MARGIN)
@@ -81,6 +83,9 @@ impl State {
         authority: Authority,
         effects: &mut Vec<Effect>,
     ) {
+        if self.is_left(&request.id) {
+            return self.leave(request, effects);
+        }
         if self.ask_chain(now, request, authority, effects) == Next::Chain {
             return;
         }
@@ -97,6 +102,12 @@ impl State {
             self.setup.session
         );
         self.unavailable(request, &reason, effects);
+    }
+
+    /// Whether an ask is left to its requester: only rules were asked, and none here is about it.
+    pub(super) fn is_left(&self, id: &RequestId) -> bool {
+        let ask = self.asks.get(id);
+        ask.is_some_and(|ask| ask.reach == Reach::RulesOnly)
     }
 
     /// Why an ask cannot be passed on: it has come through here, or through the parent, or through too many.

@@ -37,6 +37,21 @@ impl State {
         self.decide(request, Decision::unavailable(reason), Care::Fast, effects);
     }
 
+    /// Says that no rule is about an ask for which only rules were asked. That is no decision: nothing of it is recorded or told.
+    pub(super) fn leave(
+        &mut self,
+        request: &ForwardedPermissionRequest,
+        effects: &mut Vec<Effect>,
+    ) {
+        let record = Record {
+            entries: Vec::new(),
+            told: None,
+            rests_on: Vec::new(),
+            granting: None,
+        };
+        self.settle(request, Decision::unruled(), record, Care::Fast, effects);
+    }
+
     pub(super) fn decide_unpassable(
         &mut self,
         request: &ForwardedPermissionRequest,
@@ -69,6 +84,9 @@ impl State {
     ) {
         if !self.asks.contains_key(&request.id) {
             return;
+        }
+        if decision.is_unruled() && request.is_rules_only() {
+            return self.leave(request, effects);
         }
         let record = Record {
             entries: vec![Self::decision_entry(request, &decision)],
@@ -128,7 +146,7 @@ impl State {
         } else {
             Ending::Denied
         };
-        entries.push(
+        let ended = || {
             Entry::ending(ending, &decision.decided_by)
                 .with("requestId", id.as_str())
                 .with("source", SPOOL_LABEL)
@@ -142,8 +160,10 @@ impl State {
                 .with("resolution", decision.state.name())
                 .with_opt("denialReason", decision.denial_reason.clone())
                 .with_opt("requestDigest", digest)
-                .with_known("sessionGrantWidth", family(decision.width)),
-        );
+                .with_known("sessionGrantWidth", family(decision.width))
+        };
+        let is_left = decision.is_unruled() && request.is_rules_only();
+        entries.extend((!is_left).then(ended));
         let batch = self.asks.get(id).and_then(|ask| ask.batch.as_ref());
         if let Some(batch) = batch {
             let with_batch = |entry: Entry| entry.with("batch", batch.json());
