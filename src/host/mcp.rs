@@ -449,7 +449,7 @@ mod tests {
         assert!(said(json!({"tool": "bash", "input": {}, "why": 7})).contains("\"why\""));
         assert!(
             ask_of(&arguments(
-                json!({"tool": "bash", "input": {}, "why": null})
+                &json!({"tool": "bash", "input": {}, "why": null})
             ))
             .is_ok()
         );
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn what_the_asker_says_is_marked_as_the_askers_words() {
         let asked = ask_of(&arguments(
-            json!({"tool": "bash", "input": {"command": "ls"}, "why": "to see", "cwd": "/w"}),
+            &json!({"tool": "bash", "input": {"command": "ls"}, "why": "to see", "cwd": "/w"}),
         ));
         let asked = asked.unwrap();
         assert_eq!(asked.directory.as_deref(), Some("/w"));

@@ -5,12 +5,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::processes::{Running, Server, run};
-use crate::support::spool::{TestSpool, eventually, until};
+use crate::support::spool::{TestSpool, eventually, pass, until};
 
 impl TestSpool {
     fn acp(&self, args: &[&str], agent: &[&str]) -> Command {
@@ -371,6 +372,29 @@ fn whatever_is_no_request_for_permission_comes_out_byte_for_byte() {
     for args in [&["--session", "P"][..], &["--session", "P", "--client-too"]] {
         assert!(through(&spool, &input, args) == input, "not byte for byte");
     }
+}
+
+#[test]
+fn what_an_agent_wrote_last_is_passed_on_however_late_it_is_read() {
+    let spool = TestSpool::new();
+    let script = "head -c 3000000 /dev/zero | tr '\\0' x; exit 3";
+    let mut process = spool
+        .acp(&["--session", "P"], &["sh", "-c", script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Time is what this is about: the agent has long ended.
+    pass(Duration::from_secs(1));
+    let mut output = Vec::new();
+    process
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_end(&mut output)
+        .unwrap();
+    assert_eq!(output.len(), 3_000_000);
+    assert_eq!(process.wait().unwrap().code(), Some(3));
 }
 
 #[test]

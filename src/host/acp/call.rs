@@ -314,3 +314,68 @@ fn entry(label: &str, text: &str) -> Evidence {
         detail: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_of_words_is_the_line_that_a_shell_takes_for_them() {
+        for (words, line) in [
+            (json!("make"), Some("make")),
+            (
+                json!(["git", "commit", "-m", "it's done"]),
+                Some(r"git commit -m 'it'\''s done'"),
+            ),
+            (json!(["bash", "-lc", "ls | wc"]), Some("ls | wc")),
+            (json!(["/bin/sh", "-c", "ls"]), Some("ls")),
+            // What stands behind the script is more than the script.
+            (
+                json!(["sh", "-c", "ls \"$1\"", "x", "y"]),
+                Some("sh -c 'ls \"$1\"' x y"),
+            ),
+            (json!(["echo", ""]), Some("echo ''")),
+            (json!(["rm", 7]), None),
+            (json!([]), None),
+            (json!("  "), None),
+            (json!({"a": 1}), None),
+        ] {
+            assert_eq!(command_line(&words).as_deref(), line, "{words}");
+        }
+    }
+
+    #[test]
+    fn what_is_found_under_another_name_has_the_last_word() {
+        let call = Call::of(
+            &json!({"kind": "execute", "rawInput": {"command": 7, "cmd": ["ls", "-l"], "cwd": "/w"}}),
+        );
+        assert_eq!(
+            (call.tool.as_str(), call.input),
+            ("bash", json!({"command": "ls -l", "cwd": "/w"}))
+        );
+    }
+
+    #[test]
+    fn a_call_that_says_nothing_is_asked_about_all_the_same() {
+        for (said, tool) in [
+            (json!({}), "tool"),
+            (json!(null), "tool"),
+            (json!({"kind": "execute"}), "execute"),
+            (
+                json!({"kind": "edit", "content": [{"type": "diff"}, 7]}),
+                "edit_files",
+            ),
+            (
+                json!({"kind": "read", "locations": [{"path": ""}]}),
+                "read_files",
+            ),
+        ] {
+            let call = Call::of(&said);
+            assert_eq!(
+                (call.tool.as_str(), call.input),
+                (tool, json!({})),
+                "{said}"
+            );
+        }
+    }
+}
