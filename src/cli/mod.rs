@@ -17,6 +17,7 @@ mod events;
 mod exit;
 mod forward;
 mod grants;
+mod hook;
 mod identity;
 mod input;
 mod install;
@@ -91,6 +92,8 @@ enum Command {
     Acp(acp::Args),
     /// Be an MCP server on stdin and stdout: a permission prompt for Claude Code, and a tool to ask with for any agent
     Mcp(mcp::Args),
+    /// Answer a host that is about to call a tool, as its hook
+    Hook(hook::Args),
     /// Serve a session: answer its children by policy or by asking you
     Serve(serve::Args),
     /// Start a child with the environment that its asks need
@@ -183,6 +186,7 @@ pub fn run() -> ExitCode {
         Command::Ask(args) => ask::run(&env, &place, args),
         Command::Acp(args) => acp::run(&env, &place, &args),
         Command::Mcp(args) => mcp::run(&env, &place, &args),
+        Command::Hook(args) => Ok(hook::run(&env, &place, &args)),
         Command::Serve(args) => serve::run(&env, &place, args),
         Command::Launch(args) => launch::run(&env, &place, args),
         Command::Status(args) => status::run(&env, &place, &args),

@@ -11,9 +11,14 @@
 
 pub mod acp;
 mod call;
+mod claude_code;
+mod codex;
+mod gemini;
+pub mod hook;
 pub mod install;
 pub mod lines;
 pub mod mcp;
 pub mod shims;
+mod suggestion;
 
 pub use call::{Asked, Subagent, ToolCall, agent_sessions};

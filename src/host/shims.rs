@@ -44,9 +44,15 @@ mod tests {
     #[test]
     fn neither_needs_anything_but_what_its_host_has() {
         for shim in [OPENCODE, PI] {
-            let imports: Vec<&str> = shim.lines().filter(|line| line.contains("import")).collect();
+            let imports: Vec<&str> = shim
+                .lines()
+                .filter(|line| line.contains("import"))
+                .collect();
             assert_eq!(imports.len(), 1, "{imports:?}");
-            assert!(imports[0].ends_with("from \"node:child_process\";"), "{imports:?}");
+            assert!(
+                imports[0].ends_with("from \"node:child_process\";"),
+                "{imports:?}"
+            );
             assert!(!shim.contains("require("));
         }
     }

@@ -477,6 +477,21 @@ fn with_the_client_too_nobody_who_serves_leaves_it_to_the_client() {
 }
 
 #[test]
+fn a_yes_for_longer_is_the_agents_own_always_only_where_that_is_wanted() {
+    for (args, expected) in [(&[][..], "yes"), (&["--always"], "always")] {
+        let spool = TestSpool::new();
+        let mut server = spool.serve_select("P", &json!({}));
+        let mut proxy = spool.echo(args);
+        proxy.write_line(&request(&json!(1), "make"));
+        let question = server.question();
+        server.choose(&question, "Yes, for this session");
+        let scope = server.question();
+        server.choose(&scope, "The whole session, parent and all subagents");
+        assert_eq!(outcome(&proxy, &json!(1)), expected);
+    }
+}
+
+#[test]
 fn who_was_told_a_key_takes_no_answer_without_its_seal() {
     let spool = TestSpool::new();
     let server = spool.serve_headless("P", &json!({"bash": {"ls": "allow"}}));
