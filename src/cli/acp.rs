@@ -466,6 +466,7 @@ fn call_of(ask: Ask, directory: &std::path::Path) -> ToolCall {
     );
     let mut call = ToolCall::new(ask.call.tool, ask.call.input, cwd);
     call.evidence = ask.call.evidence;
+    call.files = ask.call.files;
     if let (None, Some(named)) = (call.directory(), ask.call.directory) {
         call.cwd.push(named);
     }

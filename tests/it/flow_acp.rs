@@ -149,6 +149,29 @@ fn a_person_answers_and_sees_the_session_of_the_agent_as_the_one_that_asks() {
 }
 
 #[test]
+fn a_rule_that_denies_one_of_several_files_denies_the_call() {
+    let spool = TestSpool::new();
+    let rules =
+        json!({"*": "allow", "path": {"/etc/*": {"action": "deny", "reason": "not there"}}});
+    let _server = spool.serve_headless("P", &rules);
+    let mut proxy = spool.echo(&[]);
+    let edit = |id: u64, paths: [&str; 2]| {
+        let mut edit = request_of(&json!(id), "S", "");
+        let diff =
+            |path: &str| json!({"type": "diff", "path": path, "oldText": "a", "newText": "b"});
+        edit["params"]["toolCall"] =
+            json!({"toolCallId": "c", "kind": "edit", "title": "Edit", "content": paths.map(diff)});
+        edit.to_string()
+    };
+    let work = spool.work().join("a").to_string_lossy().into_owned();
+    proxy.write_line(&edit(1, [&work, "/etc/passwd"]));
+    assert_eq!(outcome(&proxy, &json!(1)), "no");
+    until("the reason", || proxy.stderr().contains("not there"));
+    proxy.write_line(&edit(2, [&work, &format!("{work}b")]));
+    assert_eq!(outcome(&proxy, &json!(2)), "yes");
+}
+
+#[test]
 fn two_at_once_get_each_their_own_answer() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("P", &json!({"bash": {"ls": "allow"}}));

@@ -49,6 +49,8 @@ pub struct Call {
     pub input: Value,
     /// What the agent says about it beside the input.
     pub evidence: Vec<Evidence>,
+    /// The files that it works on, where they are several.
+    pub files: Vec<String>,
     /// The directory that the input names.
     pub directory: Option<String>,
     /// Id of the call in the agent's session.
@@ -75,6 +77,10 @@ impl Call {
                 raw.cloned().unwrap_or_else(|| json!({})),
             ),
         };
+        // The input of a tool that is named says itself what it works on.
+        let is_several = paths.len() > 1
+            && named(tool_call).is_none()
+            && matches!(text("kind"), Some("read" | "edit" | "delete" | "move"));
         let stated = if tool == UNSEEN {
             input.get("title").and_then(Value::as_str)
         } else {
@@ -96,6 +102,7 @@ impl Call {
             tool,
             input,
             evidence,
+            files: if is_several { paths } else { Vec::new() },
         }
     }
 }
