@@ -60,14 +60,28 @@ pub(super) const CHILD_HINTS: [&str; 11] = [
     "PI_SUBAGENT_ACTIVITY_FILE",
 ];
 
+/// Where Claude Code keeps its settings.
+pub(super) const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
+/// Where Codex keeps its configuration.
+pub(super) const CODEX_HOME: &str = "CODEX_HOME";
+/// The home directory, for Gemini CLI.
+pub(super) const GEMINI_HOME: &str = "GEMINI_CLI_HOME";
+/// The administrator's settings of Gemini CLI.
+pub(super) const GEMINI_SYSTEM_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+/// Where opencode keeps its configuration.
+pub(super) const OPENCODE_CONFIG_DIR: &str = "OPENCODE_CONFIG_DIR";
+/// Where programs keep their configurations.
+pub(super) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+
 /// The peer's agent directory.
-const PEER_AGENT_DIR: &str = "PI_CODING_AGENT_DIR";
+pub(super) const PEER_AGENT_DIR: &str = "PI_CODING_AGENT_DIR";
 
 /// The environment as it was at the start.
 #[derive(Debug, Clone)]
 pub(super) struct Env {
     variables: HashMap<OsString, OsString>,
     cwd: Option<PathBuf>,
+    executable: Option<PathBuf>,
 }
 
 impl Env {
@@ -76,6 +90,7 @@ impl Env {
         Self {
             variables: std::env::vars_os().collect(),
             cwd: std::env::current_dir().ok(),
+            executable: std::env::current_exe().ok(),
         }
     }
 
@@ -110,6 +125,18 @@ impl Env {
     /// A path variable of our own.
     pub(super) fn own_path(&self, name: &str) -> Option<PathBuf> {
         self.path(name)
+    }
+
+    /// The directories in which programs are looked for.
+    pub(super) fn search_path(&self) -> Vec<PathBuf> {
+        let path = self.variables.get(OsString::from("PATH").as_os_str());
+        path.map(|path| std::env::split_paths(path).collect())
+            .unwrap_or_default()
+    }
+
+    /// Where this program lies.
+    pub(super) fn executable(&self) -> Option<&PathBuf> {
+        self.executable.as_ref()
     }
 
     /// Working directory.

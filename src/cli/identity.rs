@@ -6,6 +6,7 @@ mod report;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
@@ -13,12 +14,13 @@ pub(super) use making::{Making, read};
 
 use super::env::Env;
 use super::exit::Exit;
-use super::output::{self, Out};
+use super::output;
 use super::{Hinted, PlaceArgs};
 use crate::identity::{Directories, inherit};
+use crate::spool::canonical_directory;
 
 /// Most bytes of a prompt that are read.
-const MAX_PROMPT_BYTES: usize = 64 << 20;
+pub(super) const MAX_PROMPT_BYTES: usize = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "The prompt is read from stdin. \
@@ -45,8 +47,9 @@ pub(super) struct Args {
 
 pub(super) fn run(env: &Env, _place: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let own = || env.cwd().map(|cwd| cwd.clone().into_os_string());
-    let parent = args.parent_cwd.or_else(own).unwrap_or_default();
+    let parent = args.parent_cwd.or_else(own).ok_or_else(no_directory)?;
     let child = args.child_cwd.unwrap_or_else(|| parent.clone());
+    let [parent, child] = [parent, child].map(|named| from_here(env, named));
     if args.agent.is_none()
         && let Some(option) = args.making.first_given()
     {
@@ -66,7 +69,7 @@ pub(super) fn run(env: &Env, _place: &PlaceArgs, args: Args) -> anyhow::Result<E
             report::explain(&prompt, &directories, &identity);
         }
         if args.json {
-            Out::stdout().json(&report::json(&prompt, &identity))?;
+            print_json(&report::json(&prompt, &identity))?;
         } else {
             print(&identity.pieces())?;
         }
@@ -81,11 +84,35 @@ pub(super) fn run(env: &Env, _place: &PlaceArgs, args: Args) -> anyhow::Result<E
         report::explain_made(&made);
     }
     if args.json {
-        Out::stdout().json(&report::made_json(&prompt, &identity, &made))?;
+        print_json(&report::made_json(&prompt, &identity, &made))?;
     } else {
         print(&[&made.prompt.text])?;
     }
     Ok(Exit::Ok)
+}
+
+/// Prints a report. It holds the text, so it is whole or an error, as the text itself is.
+fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
+    let line = crate::presentation::json::line(value).context("cannot write JSON")?;
+    print(&[line.as_bytes(), b"\n"])
+}
+
+/// A directory that is named from here, such as `.`, by its own name; any other as it was given, for it may be one of another system.
+fn from_here(env: &Env, named: OsString) -> OsString {
+    let relative = !named.is_empty() && !Path::new(&named).is_absolute();
+    let found = env
+        .cwd()
+        .filter(|_| relative)
+        .and_then(|cwd| canonical_directory(&cwd.join(&named)).ok());
+    found.map_or(named, PathBuf::into_os_string)
+}
+
+/// The own working directory is asked for, and was removed.
+pub(super) fn no_directory() -> anyhow::Error {
+    Hinted::usage(
+        "this process has no working directory",
+        "change to one that is there, or name the directories with options",
+    )
 }
 
 fn read_stdin() -> anyhow::Result<Vec<u8>> {

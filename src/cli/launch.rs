@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::env::{self, Env};
 use super::exit::Exit;
-use super::identity::{self, Making};
+use super::identity::{self, MAX_PROMPT_BYTES, Making};
 use super::place::Place;
 use super::role::Ancestor;
 use super::{Hinted, PlaceArgs, output, pin, role};
@@ -146,15 +146,19 @@ fn child_prompt(env: &Env, args: &Args) -> anyhow::Result<Option<Vec<u8>>> {
             "name it with --agent",
         ));
     };
-    let cwd = env.cwd().cloned().unwrap_or_default().into_os_string();
+    let cwd = env.cwd().ok_or_else(identity::no_directory)?;
+    let cwd = cwd.clone().into_os_string();
     let parent = args.parent_cwd.as_ref().unwrap_or(&cwd);
     let directories = Directories {
         parent: parent.as_bytes(),
         child: cwd.as_bytes(),
     };
-    let made = args
-        .making
-        .make(env, agent, &identity::read(path)?, &directories)?;
+    let made = args.making.make(
+        env,
+        agent,
+        &identity::read(path, MAX_PROMPT_BYTES)?,
+        &directories,
+    )?;
     made.warn();
     Ok(Some(made.prompt.text))
 }
@@ -171,7 +175,13 @@ fn keep_prompt(env: &Env, prompt: &[u8]) -> anyhow::Result<PromptFile> {
     let files = PromptFiles::new(state.join("prompts"));
     // What is left over does no harm, and the next launch tries again.
     let _swept = files.sweep(clock::wall_ms());
-    Ok(files.write(&role::minted(), prompt)?)
+    files.write(&role::minted(), prompt).map_err(|error| {
+        Hinted::nobody(
+            "the child's prompt cannot be kept",
+            "it lies below XDG_STATE_HOME, else below ~/.local/state: name a directory of yours, by its own path",
+            Some(error.into()),
+        )
+    })
 }
 
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {

@@ -10,6 +10,7 @@
 mod ask;
 mod config;
 mod demo;
+mod doctor;
 mod env;
 mod events;
 mod exit;
@@ -17,6 +18,7 @@ mod forward;
 mod grants;
 mod identity;
 mod input;
+mod install;
 mod launch;
 mod layers;
 mod log;
@@ -105,6 +107,12 @@ enum Command {
     Config(config::Args),
     /// Print the JSON Schema of a document on disk, or of the configuration
     Schema(schema::Args),
+    /// Put askrelay in charge of an agent: edit its configuration, after showing what would be written
+    Install(install::InstallArgs),
+    /// Take askrelay out of the configuration of an agent again
+    Uninstall(install::UninstallArgs),
+    /// Say whether everything is in place, and prove that the hook of an agent fires
+    Doctor(doctor::Args),
     /// See it work: a serving session and three children in this terminal
     Demo(demo::Args),
 }
@@ -178,6 +186,9 @@ pub fn run() -> ExitCode {
         Command::Identity(args) => identity::run(&env, &place, args),
         Command::Config(args) => config::run(&env, &place, &args),
         Command::Schema(args) => schema::run(&args),
+        Command::Install(args) => install::install(&env, &place, &args),
+        Command::Uninstall(args) => install::uninstall(&env, &place, &args),
+        Command::Doctor(args) => doctor::run(&env, &place, &args),
         Command::Demo(args) => demo::run(&env, &args),
     };
     match ended {

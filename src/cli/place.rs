@@ -121,7 +121,7 @@ impl<'a> Place<'a> {
     }
 
     /// The directory of the project, canonical: the one that was named, which must be there, or the working directory.
-    fn project(&self) -> anyhow::Result<Option<PathBuf>> {
+    pub(super) fn project(&self) -> anyhow::Result<Option<PathBuf>> {
         match &self.args.project {
             _ if self.args.no_project => Ok(None),
             Some(path) => canonical_directory(&self.absolute(path))
@@ -372,7 +372,12 @@ impl<'a> Place<'a> {
 
     /// A path as seen from the working directory.
     pub(super) fn absolute(&self, path: &Path) -> PathBuf {
-        match self.env.cwd() {
+        Self::from_cwd(self.env, path)
+    }
+
+    /// The same, where no places are known.
+    pub(super) fn from_cwd(env: &Env, path: &Path) -> PathBuf {
+        match env.cwd() {
             Some(cwd) => cwd.join(path),
             None => path.to_owned(),
         }

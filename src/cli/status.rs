@@ -248,7 +248,7 @@ fn config_failure(view: &SessionView) -> Option<&str> {
     relay(view)?.config_failure.as_deref()
 }
 
-fn relay(view: &SessionView) -> Option<&HeartbeatRelay> {
+pub(super) fn relay(view: &SessionView) -> Option<&HeartbeatRelay> {
     match &view.heartbeat {
         HeartbeatView::Record(record, ..) => record.relay.as_ref(),
         HeartbeatView::Absent | HeartbeatView::Bad(_) => None,
@@ -301,7 +301,7 @@ fn believed(trust: &Trust) -> String {
 }
 
 /// Whether somebody serves the session, in one word, as far as one look can tell.
-fn served(view: &SessionView) -> &'static str {
+pub(super) fn served(view: &SessionView) -> &'static str {
     match (&view.heartbeat, view.lock) {
         (HeartbeatView::Bad(_), _) => "bad",
         (_, LockState::Held) => "yes",

@@ -10,6 +10,7 @@
 //! * A name of the host is mapped to a surface of the rules only where its input has what that surface is about.
 
 mod call;
+pub mod install;
 pub mod shims;
 
 pub use call::{Asked, Subagent, ToolCall, agent_sessions};

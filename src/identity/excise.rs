@@ -19,16 +19,22 @@ const BELOW: [&[u8]; 5] = [
 pub(super) fn pair(head: &[u8]) -> Result<Range<usize>, Kept> {
     let lines = Lines::new(head);
     let tools = lines.first(b"<tools>", 0).ok_or(Kept::NoTools)?;
-    is_above_the_bound(head, tools, Kept::BelowTheBound)?;
+    if bound(head, 0..tools).is_some() {
+        return Err(Kept::BelowTheBound);
+    }
     let tools_end = lines.first(b"</tools>", tools).ok_or(Kept::ToolsOpen)?;
-    is_above_the_bound(head, tools_end, Kept::ToolsOpen)?;
+    if bound(head, tools..tools_end).is_some() {
+        return Err(Kept::ToolsOpen);
+    }
     let gap = lines.below(tools_end).ok_or(Kept::Apart)?;
     let rules = lines.below(gap).ok_or(Kept::Apart)?;
     if !lines.is(gap, b"") || !lines.is(rules, b"<rules>") {
         return Err(Kept::Apart);
     }
     let rules_end = lines.first(b"</rules>", rules).ok_or(Kept::RulesOpen)?;
-    is_above_the_bound(head, rules_end, Kept::RulesOpen)?;
+    if bound(head, rules..rules_end).is_some() {
+        return Err(Kept::RulesOpen);
+    }
     let end = match lines.below(rules_end) {
         None => head.len(),
         Some(below) if lines.is(below, b"") => lines.below(below).unwrap_or(head.len()),
@@ -37,12 +43,18 @@ pub(super) fn pair(head: &[u8]) -> Result<Range<usize>, Kept> {
     Ok(tools..end)
 }
 
-/// Whether no section that the host writes below the pair starts above this line. Only what lies above it is looked at, so that a long
-/// prompt costs nothing more.
-fn is_above_the_bound(head: &[u8], at: usize, else_kept: Kept) -> Result<(), Kept> {
-    let above = Lines::new(head.get(..at).unwrap_or_default());
-    let is_below = BELOW
-        .iter()
-        .any(|section| above.first(section, 0).is_some());
-    if is_below { Err(else_kept) } else { Ok(()) }
+/// The first section that the host writes below the pair, among the lines that start within. Only what lies above the end of the pair is
+/// ever looked at, and once, so that a long prompt costs little more.
+fn bound(head: &[u8], within: Range<usize>) -> Option<usize> {
+    let lines = Lines::new(head);
+    let is_section = |at: usize| BELOW.iter().any(|section| lines.is(at, section));
+    if within.start == 0 && !within.is_empty() && is_section(0) {
+        return Some(0);
+    }
+    // A line that starts within has the end of the one above it there too, or just before.
+    let from = within.start.saturating_sub(1);
+    let looked_at = head.get(from..within.end)?;
+    memchr::memmem::find_iter(looked_at, b"\n<")
+        .map(|newline| from + newline + 1)
+        .find(|at| is_section(*at))
 }

@@ -61,7 +61,7 @@ impl<'t> Lines<'t> {
     /// The nearest line above this one that is not empty.
     pub(super) fn above_the_gap(self, at: usize) -> Option<usize> {
         let above = self.text.get(..at)?;
-        let last = above.iter().rposition(|byte| *byte != b'\n')?;
+        let last = last_other(above)?;
         Some(memrchr(b'\n', above.get(..last)?).map_or(0, |newline| newline + 1))
     }
 
@@ -115,10 +115,24 @@ impl<'t> Lines<'t> {
     }
 
     /// Whether a line starts here.
-    fn starts_at(self, at: usize) -> bool {
+    pub(super) fn starts_at(self, at: usize) -> bool {
         at.checked_sub(1)
             .is_none_or(|before| self.text.get(before) == Some(&b'\n'))
     }
+}
+
+/// The last byte that ends no line.
+fn last_other(text: &[u8]) -> Option<usize> {
+    // In pieces that the processor compares as a whole.
+    let mut end = text.len();
+    while let Some(piece) = end.checked_sub(64).and_then(|start| text.get(start..end)) {
+        let others = piece.iter().filter(|byte| **byte != b'\n').count();
+        if others > 0 {
+            break;
+        }
+        end -= 64;
+    }
+    text.get(..end)?.iter().rposition(|byte| *byte != b'\n')
 }
 
 /// The number of the line that starts at `at`, counted from 1.
@@ -127,15 +141,15 @@ pub fn line_number(text: &[u8], at: usize) -> usize {
     memchr::memchr_iter(b'\n', above).count() + 1
 }
 
-/// The text without white space at its end, as ECMAScript counts it: U+FEFF is white space, U+0085 is none. Bytes that are no
-/// UTF-8 are none either.
+/// The text without white space at its end, as ECMAScript counts it (ECMA-262, 12.2 and 12.3): U+FEFF is white space, U+0085 is none.
+/// Bytes that are no UTF-8 are none either.
 pub(super) fn trim_end(mut text: &[u8]) -> &[u8] {
-    while let Some(wide) = SPACES
-        .iter()
-        .find(|space| text.ends_with(space.as_bytes()))
-        .map(|space| space.len())
-    {
+    while let Some(wide) = space_at_end(text) {
         text = text.get(..text.len() - wide).unwrap_or_default();
+        if text.ends_with(b"\n") {
+            let end = last_other(text).map_or(0, |last| last + 1);
+            text = text.get(..end).unwrap_or_default();
+        }
     }
     text
 }
@@ -148,20 +162,41 @@ pub(super) fn trim(mut text: &[u8]) -> &[u8] {
     trim_end(text)
 }
 
-/// How many bytes the white space at the start of a text has, if there is one.
-pub(super) fn space_at_start(text: &[u8]) -> Option<usize> {
-    SPACES
-        .iter()
-        .find(|space| text.starts_with(space.as_bytes()))
-        .map(|space| space.len())
+/// How many bytes the white space at the end of a text has, if there is one.
+fn space_at_end(text: &[u8]) -> Option<usize> {
+    match text {
+        [.., last] if last.is_ascii() => is_space(&[*last]),
+        [.., a, b, c] => is_space(&[*a, *b, *c]).or_else(|| is_space(&[*b, *c])),
+        [a, b] => is_space(&[*a, *b]),
+        _ => None,
+    }
 }
 
-/// White space and line ends of ECMAScript (ECMA-262, 12.2 and 12.3), the frequent ones first.
-const SPACES: [&str; 25] = [
-    "\n", " ", "\r", "\t", "\u{b}", "\u{c}", "\u{a0}", "\u{1680}", "\u{2000}", "\u{2001}",
-    "\u{2002}", "\u{2003}", "\u{2004}", "\u{2005}", "\u{2006}", "\u{2007}", "\u{2008}", "\u{2009}",
-    "\u{200a}", "\u{2028}", "\u{2029}", "\u{202f}", "\u{205f}", "\u{3000}", "\u{feff}",
-];
+/// How many bytes the white space at the start of a text has, if there is one.
+pub(super) fn space_at_start(text: &[u8]) -> Option<usize> {
+    match text {
+        [first, ..] if first.is_ascii() => is_space(&[*first]),
+        [a, b, c, ..] => is_space(&[*a, *b, *c]).or_else(|| is_space(&[*a, *b])),
+        [a, b] => is_space(&[*a, *b]),
+        _ => None,
+    }
+}
+
+/// The length of these bytes, where they are one character of white space.
+fn is_space(bytes: &[u8]) -> Option<usize> {
+    let is_space = match bytes {
+        [one] => matches!(one, b'\t'..=b'\r' | b' '),
+        // U+00A0; U+1680; U+2000 to U+200A, U+2028, U+2029, U+202F; U+205F; U+3000; U+FEFF.
+        [0xc2, 0xa0]
+        | [0xe1, 0x9a, 0x80]
+        | [0xe2, 0x80, 0x80..=0x8a | 0xa8 | 0xa9 | 0xaf]
+        | [0xe2, 0x81, 0x9f]
+        | [0xe3, 0x80, 0x80]
+        | [0xef, 0xbb, 0xbf] => true,
+        _ => false,
+    };
+    is_space.then_some(bytes.len())
+}
 
 #[cfg(test)]
 mod tests {
@@ -206,6 +241,22 @@ mod tests {
                 Some(2),
                 "{before}"
             );
+        }
+    }
+
+    #[test]
+    fn every_character_is_white_space_where_ecmascript_says_so() {
+        let listed = "\t\n\u{b}\u{c}\r \u{a0}\u{1680}\u{2000}\u{2001}\u{2002}\u{2003}\u{2004}\u{2005}\u{2006}\u{2007}\u{2008}\u{2009}\
+                      \u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}";
+        for c in '\0'..=char::MAX {
+            let text = format!("x{c}");
+            assert_eq!(
+                trim_end(text.as_bytes()) == b"x",
+                listed.contains(c),
+                "{c:?}"
+            );
+            let text = format!("{c}x");
+            assert_eq!(trim(text.as_bytes()) == b"x", listed.contains(c), "{c:?}");
         }
     }
 

@@ -123,6 +123,8 @@ pub enum Excision {
 /// Why nothing was taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
+    /// Nothing shows that the host assembled the prompt.
+    NoTail,
     /// Only a prompt of sections has them.
     OtherShape,
     /// There is no `<tools>`.
@@ -141,6 +143,7 @@ impl Kept {
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::NoTail => "noTail",
             Self::OtherShape => "otherShape",
             Self::NoTools => "noTools",
             Self::BelowTheBound => "belowTheBound",
@@ -178,6 +181,19 @@ impl Identity<'_> {
         [self.before, self.after]
     }
 
+    /// The same as places in the prompt.
+    fn ranges(&self, prompt: &[u8]) -> [Range<usize>; 2] {
+        let after = match &self.excision {
+            Excision::Done(bytes) => bytes.end,
+            Excision::Kept(_) => self.before.len(),
+        };
+        let end = |start: usize, length: usize| start.saturating_add(length).min(prompt.len());
+        [
+            0..self.before.len(),
+            after.min(prompt.len())..end(after, self.after.len()),
+        ]
+    }
+
     /// Its length in bytes.
     pub const fn len(&self) -> usize {
         self.before.len() + self.after.len()
@@ -196,7 +212,7 @@ pub fn inherit<'p>(prompt: &'p [u8], directories: &Directories<'_>) -> Identity<
             before: prompt,
             after: &[],
             tail: None,
-            excision: Excision::Kept(Kept::OtherShape),
+            excision: Excision::Kept(Kept::NoTail),
             shared: prompt.len(),
             trimmed: 0,
         };

@@ -110,7 +110,7 @@ fn unanchored(lines: Lines<'_>) -> Option<Tail> {
 }
 
 /// Where the project's files begin, if they stand right above the cut.
-fn project_context(lines: Lines<'_>, cut: usize) -> Option<usize> {
+pub(super) fn project_context(lines: Lines<'_>, cut: usize) -> Option<usize> {
     let end = lines
         .above_the_gap(cut)
         .filter(|above| lines.is(*above, PROJECT_END))?;

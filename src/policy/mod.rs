@@ -24,7 +24,7 @@ mod front_matter;
 mod index;
 mod infrastructure;
 mod insert;
-mod json;
+pub(crate) mod json;
 mod judge;
 mod keys;
 mod layers;

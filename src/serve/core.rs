@@ -116,7 +116,24 @@ pub(super) struct Core {
     pub(super) troubles: HashMap<&'static str, String>,
     /// Another process that serves the session by now: it is left to that one.
     pub(super) successor: Option<Owner>,
-    pub(super) finished: bool,
+    /// Why the session is over, once it is.
+    pub(super) ended: Option<Ended>,
+}
+
+/// Why a session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It took its leave.
+    Left,
+    /// The spool is not there any more.
+    SpoolGone,
+}
+
+/// Whether the directories of the session could be opened anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reopened {
+    Yes,
+    No,
 }
 
 /// Whether anything is left to do.
@@ -260,7 +277,11 @@ impl Core {
         }
         self.wake(clock::now());
         self.work_a_slice();
-        if !self.is_busy() && self.errands.is_empty() && !self.state.has_open() && !self.finished {
+        if !self.is_busy()
+            && self.errands.is_empty()
+            && !self.state.has_open()
+            && self.ended.is_none()
+        {
             Rest::Nothing
         } else {
             Rest::Some
@@ -299,15 +320,28 @@ impl Core {
     }
 
     /// Opens the directories anew, after they were removed or replaced.
-    pub(super) fn reopen(&mut self) {
+    #[must_use]
+    pub(super) fn reopen(&mut self) -> Reopened {
         match self.inbox.reopen() {
             Ok(()) => {
                 self.trouble("reopen", Ok(()));
                 self.woken.forget_proof();
                 self.scan(clock::now(), Effort::Full);
+                Reopened::Yes
             }
-            // The next poll finds it replaced still, and comes here again.
-            Err(error) => self.trouble("reopen", Err(error)),
+            Err(error) => {
+                self.trouble("reopen", Err(error));
+                self.look_for_the_spool();
+                // The next poll finds it replaced still, and comes here again.
+                Reopened::No
+            }
+        }
+    }
+
+    /// Ends the session where the spool itself was removed, moved or replaced: whoever comes by its path does not come here.
+    pub(super) fn look_for_the_spool(&mut self) {
+        if self.ended.is_none() && self.spool.is_gone() {
+            self.ended = Some(Ended::SpoolGone);
         }
     }
 
@@ -544,7 +578,7 @@ impl Core {
                     prompter.thinking(&id, link.as_deref());
                 }
             }
-            Effect::Finished => self.finished = true,
+            Effect::Finished => self.ended = Some(Ended::Left),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use zeroize::Zeroizing;
 use super::Broadcasts;
 use super::annotate::{Annotating, AnnotatorChain};
 use super::chain::{AuthorizerChain, Authorizing};
-use super::core::{Core, Errand, Notices, Rest, warning};
+use super::core::{Core, Ended, Errand, Notices, Reopened, Rest, warning};
 use super::event::{Event, FileClock, InLine, Relay, RelayOutcome};
 use super::grants::GrantKeeper;
 use super::renewal::{Renewal, Trouble};
@@ -156,6 +157,12 @@ pub enum ServeError {
     /// The memory that holds the key cannot be closed to others.
     #[error("cannot close the memory of this process to others of the same user")]
     OpenMemory(#[source] std::io::Error),
+    /// The directory that it was served in was removed, or another has taken its place.
+    #[error("the spool {path:?} was removed, so nobody can be served in it any more")]
+    SpoolGone {
+        /// Where it was.
+        path: PathBuf,
+    },
     /// The spool failed.
     #[error(transparent)]
     Spool(#[from] SpoolError),
@@ -182,6 +189,11 @@ impl ServeError {
             Self::NoKey(_) => "check that this system can give random bytes (getrandom)".to_owned(),
             Self::OpenMemory(_) => {
                 "check what restricts this process (seccomp, a sandbox): it must be allowed prctl(PR_SET_DUMPABLE)"
+                    .to_owned()
+            }
+            Self::SpoolGone { .. } => {
+                "start `askrelay serve` again; it makes a new spool. Children that were launched before know the key of this \
+                 server, so start those again too"
                     .to_owned()
             }
             Self::Spool(error) => error.hint(),
@@ -308,7 +320,7 @@ impl Server {
             answered_before: HashSet::new(),
             troubles: HashMap::new(),
             successor: None,
-            finished: false,
+            ended: None,
         };
         core.state.start_with_trouble(settings.trouble);
         let missing = core.state.chain().unregistered().to_vec();
@@ -415,7 +427,7 @@ impl Server {
             let (due, busy) = {
                 let mut core = self.core();
                 core.work_a_slice();
-                if core.finished {
+                if core.ended.is_some() {
                     break;
                 }
                 (self.next_due(&core, &times), core.is_busy())
@@ -478,6 +490,8 @@ impl Server {
         let mut core = self.core();
         let now = clock::now();
         if now >= times.beat {
+            // Moved away it can still be written, and nobody comes by there.
+            core.look_for_the_spool();
             core.beat(now);
             times.beat = now.after(HEARTBEAT_EVERY);
         }
@@ -518,7 +532,11 @@ impl Server {
     /// The directory was removed or replaced: opens and watches the new one. The watcher's thread may be waiting for the
     /// core, so the core is free while the watcher is spoken to.
     fn rearm(&self) {
-        self.core().reopen();
+        let reopened = self.core().reopen();
+        if reopened == Reopened::No {
+            // Nothing is there to watch or to look at; looking again at once would find the same.
+            return;
+        }
         if let Some((watch, id)) = &self.watch
             && let Err(error) = watch.rearm(id)
         {
@@ -608,6 +626,10 @@ impl Server {
         } else {
             core.inbox.close()
         };
+        if core.ended == Some(Ended::SpoolGone) {
+            let path = core.spool.path().to_owned();
+            return Err(ServeError::SpoolGone { path });
+        }
         withdrawn?;
         Ok(closed?)
     }

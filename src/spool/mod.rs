@@ -16,10 +16,12 @@ mod cleanup;
 mod dir;
 #[cfg(debug_assertions)]
 pub mod fault;
+mod foreign;
 mod grants;
 mod heartbeat;
 mod inbox;
 mod inspect;
+mod installed;
 mod lock;
 mod operator;
 mod outbox;
@@ -37,6 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use dir::{FileRead, FileStamp, Refusal, Removal};
+pub use foreign::{ForeignError, ForeignFile, canonical_path, is_program};
 pub use grants::{
     FoundGrant, GrantFiles, GrantHold, GrantLook, GrantStamp, GrantView, GrantsOf, Lost, TakenBack,
 };
@@ -45,6 +48,7 @@ pub use inbox::{
     AnswerOutcome, Candidate, Effort, Inbox, NameOnDisk, RequesterLife, Scan, Unchanged,
 };
 pub use inspect::{HeartbeatView, RequestView, SessionView};
+pub use installed::{InstallStore, Installed};
 pub(crate) use lock::{Attempt, lock_exclusive};
 pub use lock::{LockOutcome, LockState, Owner, ServingLock};
 pub use operator::{
@@ -240,6 +244,18 @@ impl Spool {
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.root.path()
+    }
+
+    /// Whether the path leads here no more: the directory was removed, or another one has taken its place. Whoever comes by the path
+    /// does not come here, and nothing can be made here any more.
+    pub fn is_gone(&self) -> bool {
+        let Ok(open) = self.root.stamp() else {
+            return false;
+        };
+        match rustix::fs::stat(self.path()) {
+            Ok(named) => !FileStamp::of(&named).same_file(&open),
+            Err(error) => error == rustix::io::Errno::NOENT,
+        }
     }
 
     /// Whether changes made elsewhere raise events.

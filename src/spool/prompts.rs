@@ -93,7 +93,9 @@ impl PromptFiles {
         };
         let mut names = Vec::new();
         dir.each_name(|name| {
-            let name = text_of(name).filter(|name| name.ends_with(SUFFIX));
+            // What was being written when its writer was killed is a prompt too.
+            let name =
+                text_of(name).filter(|name| name.ends_with(SUFFIX) || name.ends_with(".tmp"));
             names.extend(name.map(str::to_owned));
         })
         .context("list", &self.directory)?;
@@ -154,9 +156,10 @@ mod tests {
         let held = files.write("held", b"x").unwrap();
         let left = files.write("left", b"x").unwrap().path;
         fs::write(base.path().join("prompts/other.txt"), b"x").unwrap();
+        fs::write(base.path().join("prompts/.unfinished.tmp"), b"x").unwrap();
         let kept_ms = i64::try_from(PROMPT_KEPT.as_millis()).unwrap();
         assert_eq!(files.sweep(now_ms()).unwrap(), 0, "both are new");
-        assert_eq!(files.sweep(now_ms() + kept_ms + 60_000).unwrap(), 1);
+        assert_eq!(files.sweep(now_ms() + kept_ms + 60_000).unwrap(), 2);
         assert!(!left.exists());
         assert!(held.path.exists());
         assert!(base.path().join("prompts/other.txt").exists());

@@ -176,7 +176,7 @@ fn a_prompt_in_which_another_agent_is_named_is_not_made() {
     let (code, stdout, stderr) = printed(identity(&spool, &["--agent", "reader"]), prompt);
     assert_eq!((code, stdout.as_str()), (2, ""));
     assert!(
-        stderr.contains("line 1 of the inherited text names the agent \"admin\""),
+        stderr.contains("line 1 of the parent's prompt names the agent \"admin\""),
         "{stderr}"
     );
     assert!(stderr.contains("hint: "), "{stderr}");
@@ -364,4 +364,142 @@ fn the_prompt_lies_in_the_state_directory() {
         path.parent(),
         Some(spool.below("state/askrelay/prompts").as_path())
     );
+}
+
+/// Runs it in this directory.
+fn within(mut command: Command, directory: &Path) -> Command {
+    command.current_dir(directory);
+    command
+}
+
+#[test]
+fn a_directory_is_the_one_that_is_meant_however_it_is_named() {
+    let spool = TestSpool::new();
+    let repository = spool.below("repository");
+    make_directory(&repository.join(".git"));
+    put(
+        &repository.join(".git/HEAD"),
+        "ref: refs/heads/of-the-repository\n",
+    );
+    put(&repository.join("AGENTS.md"), "Rules of the repository.");
+    let other = spool.below("other");
+    make_directory(&other);
+    put(&other.join("AGENTS.md"), "Rules of the other.");
+    let command = within(
+        identity(&spool, &["--agent", "a", "--child-cwd", "../other"]),
+        &repository,
+    );
+    let (code, stdout, _) = printed(command, PARENT);
+    assert_eq!(code, 0);
+    assert!(
+        stdout.contains("Rules of the other.") && !stdout.contains("Rules of the repository."),
+        "{stdout}"
+    );
+    let here = askrelay::spool::canonical_directory(&other).unwrap();
+    assert!(
+        stdout.contains(&format!("\nWorking directory: {}\n", here.display())),
+        "{stdout}"
+    );
+    assert!(!stdout.contains("Branch: of-the-repository"), "{stdout}");
+    let mut command = within(spool.relay(), &repository);
+    command.args(["identity", "--parent-cwd", "."]);
+    let prompt = format!(
+        "P\n\n<cwd>\n{}\n</cwd>",
+        askrelay::spool::canonical_directory(&repository)
+            .unwrap()
+            .display()
+    );
+    assert_eq!(printed(command, &prompt).1, "P");
+    let (code, _, stderr) = printed(identity(&spool, &["--agent", "a", "--child-cwd", ""]), "P");
+    assert_eq!(code, 2, "{stderr}");
+}
+
+#[test]
+fn a_prompt_that_the_host_did_not_assemble_is_inherited_whole_and_that_is_said() {
+    let spool = TestSpool::new();
+    let (code, stdout, stderr) = printed(
+        identity(&spool, &["--agent", "a"]),
+        "<cwd>\n/elsewhere\n</cwd>",
+    );
+    assert_eq!(code, 0);
+    assert!(stdout.starts_with("<cwd>\n/elsewhere\n"), "{stdout}");
+    assert!(stderr.contains("all of it is inherited"), "{stderr}");
+}
+
+#[test]
+fn a_file_of_a_context_that_is_not_used_is_named() {
+    let spool = TestSpool::new();
+    let notes = spool.below("notes.md");
+    put(&notes, "N");
+    let (code, stdout, stderr) = printed(
+        identity(
+            &spool,
+            &["--agent", "a", "--context", notes.to_str().unwrap()],
+        ),
+        PARENT,
+    );
+    assert_eq!(code, 0);
+    assert!(!stdout.contains("notes.md"), "{stdout}");
+    assert!(stderr.contains("--context is not used"), "{stderr}");
+    assert_eq!(
+        printed(
+            identity(&spool, &["--agent", "a", "--mode", "append"]),
+            PARENT
+        )
+        .0,
+        2
+    );
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let spool = TestSpool::new();
+    for args in [&["--json"][..], &[], &["--json", "--agent", "a"]] {
+        let script = "printf P | \"$0\" identity \"$@\" > /dev/full";
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script, env!("CARGO_BIN_EXE_askrelay")])
+            .args(args);
+        command.env("HOME", spool.below("home"));
+        let (code, _, stderr) = run(&mut command);
+        assert_eq!(code, 3, "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_grandchild_elsewhere_is_told_of_its_own_project_alone() {
+    let spool = TestSpool::new();
+    for name in ["b", "c"] {
+        make_directory(&spool.below(name));
+        put(
+            &spool.below(name).join("AGENTS.md"),
+            &format!("Rules of {name}."),
+        );
+    }
+    let [b, c] = ["b", "c"].map(|name| spool.below(name).to_str().unwrap().to_owned());
+    let (_, kid, _) = printed(
+        identity(&spool, &["--agent", "kid", "--child-cwd", &b]),
+        PARENT,
+    );
+    assert!(kid.contains("Rules of b."), "{kid}");
+    // As the child's own host renders it.
+    let kid = format!("{kid}\n\n<cwd>\n{b}\n</cwd>");
+    let args = [
+        "--parent-cwd",
+        &b,
+        "--child-cwd",
+        &c,
+        "--agent",
+        "grandkid",
+        "--explain",
+    ];
+    let mut command = spool.relay();
+    command.arg("identity").args(args);
+    let (_, grandkid, stderr) = printed(command, &kid);
+    assert!(
+        grandkid.contains("Rules of c.") && !grandkid.contains("Rules of b."),
+        "{grandkid}"
+    );
+    assert!(!grandkid.contains("name=\"kid\""), "{grandkid}");
+    assert!(stderr.contains("header    at line "), "{stderr}");
 }

@@ -9,7 +9,9 @@ use askrelay::serve::{Mode, Server, Settings, Shown};
 use askrelay::wire::{RequestId, SessionId};
 use serde_json::{Value, json};
 
-use crate::support::spool::{TestSpool, is_there, names, read_json, request, until};
+use crate::support::spool::{
+    TestSpool, is_there, move_away, names, read_json, remove_tree, request, until,
+};
 
 /// What becomes of one request under one policy, without a person.
 fn answer_to(rules: &Value, request: &Value) -> Value {
@@ -406,4 +408,26 @@ fn a_prompter_that_ends_without_a_word_leaves_nobody_waiting() {
     spool.ask("main").value("make").run().unruled();
     drop(stop);
     serving.join().unwrap();
+}
+
+#[test]
+fn a_session_whose_whole_spool_is_removed_or_moved_ends_and_says_so_once() {
+    for moved in [false, true] {
+        let spool = TestSpool::new();
+        let mut server = spool.serve("P").select().start();
+        if moved {
+            move_away(&spool.root(), &spool.below("elsewhere"));
+        } else {
+            remove_tree(&spool.root());
+        }
+        assert_eq!(server.running.exit_code(), 3);
+        let stderr = server.running.stderr();
+        assert!(
+            stderr.contains("was removed, so nobody can be served in it any more")
+                && stderr.contains("hint: "),
+            "{stderr}"
+        );
+        // Each trouble on the way is told once.
+        assert!(spool.log().len() < 12, "{} lines", spool.log().len());
+    }
 }

@@ -8,9 +8,9 @@ use super::super::env::Env;
 use super::super::{Hinted, output};
 use crate::identity::{
     AgentName, AssembleError, Body, ContextFile, Directories, Environment, Git, Inherited, Mode,
-    Parts, Prompt, Strategy,
+    Parts, Prompt, Strategy, inherit,
 };
-use crate::spool::{SubjectFile, read_subject_file};
+use crate::spool::{SubjectFile, canonical_directory, read_subject_file};
 
 /// Most bytes of a file that goes into a prompt.
 const MAX_PART_BYTES: usize = 4 << 20;
@@ -25,13 +25,13 @@ pub(in super::super) struct Making {
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
     /// How the agent's own prompt is put in: as it is, or in a section of instructions [default: replace]
-    #[arg(long, value_name = "MODE", value_parser = ["replace", "append"])]
+    #[arg(long, value_name = "MODE", value_parser = ["replace", "append"], requires = "body")]
     mode: Option<String>,
     /// What is given is the parent's whole prompt, or the operator's own part of it [default: inherit]
     #[arg(long, value_name = "STRATEGY", value_parser = ["inherit", "portable"])]
     strategy: Option<String>,
-    /// File with instructions for the project that the child works in; may be given again [default: AGENTS.md or CLAUDE.md of each
-    /// directory on the way to the child's]
+    /// File with instructions for the project that the child works in, put in where it works elsewhere than its parent; may be given
+    /// again [default: AGENTS.md or CLAUDE.md of each directory on the way to the child's]
     #[arg(long, value_name = "FILE")]
     context: Vec<PathBuf>,
     /// Put in no instructions for the project
@@ -48,6 +48,8 @@ pub(in super::super) struct Made {
     pub(super) agent: String,
     /// Whether what was given was the parent's whole prompt.
     pub(super) is_inherited: bool,
+    /// Whether anything in it showed that the host had assembled it for that directory.
+    is_recognised: bool,
     /// Files that were put in.
     pub(super) context: Vec<PathBuf>,
 }
@@ -84,14 +86,26 @@ impl Making {
             Some("portable") => Strategy::Portable,
             Some(_) | None => Strategy::Inherit,
         };
-        let body = self.body.as_deref().map(read).transpose()?;
+        let read_part = |path: &Path| read(path, MAX_PART_BYTES);
+        let body = self.body.as_deref().map(read_part).transpose()?;
         let mode = match self.mode.as_deref() {
             Some("append") => Mode::Append,
             Some(_) | None => Mode::Replace,
         };
+        let child = absolute(env, directories.child)?;
+        let inherited = Inherited {
+            text: parent_prompt,
+            strategy,
+            directory: directories.parent,
+        };
+        let wants_context = inherited.wants_context(directories.child);
+        if !wants_context && !self.context.is_empty() {
+            output::warn(
+                "the child works in its parent's directory, and has the project's instructions from it: --context is not used",
+            );
+        }
         let cwd = env.cwd().cloned().unwrap_or_default();
-        let child = cwd.join(OsStr::from_bytes(directories.child));
-        let context = if self.no_context {
+        let context = if self.no_context || !wants_context {
             Vec::new()
         } else if self.context.is_empty() {
             instructions_for(&child)
@@ -101,18 +115,14 @@ impl Making {
                 .map(|path| {
                     Ok(ContextFile {
                         path: cwd.join(path).into_os_string().as_bytes().to_vec(),
-                        content: read(path)?,
+                        content: read_part(path)?,
                     })
                 })
                 .collect::<anyhow::Result<_>>()?
         };
         let prompt = Prompt::assemble(&Parts {
             agent: &agent,
-            inherited: Some(Inherited {
-                text: parent_prompt,
-                strategy,
-                directory: directories.parent,
-            }),
+            inherited: Some(inherited),
             environment: Environment {
                 directory: directories.child,
                 git: git_of(&child),
@@ -126,14 +136,18 @@ impl Making {
                 AssembleError::OtherAgent { .. } => {
                     "take the tag out of that text, or write it so that it is none"
                 }
-                AssembleError::Path(_) => "work in a directory with another name",
+                AssembleError::Path(_) => "give the directory, or the file, another name",
             };
             Hinted::usage(format!("the prompt cannot be made: {error}"), hint)
         })?;
         let put_in = context.iter().take(prompt.context_files);
+        let is_recognised = strategy == Strategy::Portable
+            || parent_prompt.is_empty()
+            || inherit(parent_prompt, directories).tail.is_some();
         Ok(Made {
             agent: agent.as_str().to_owned(),
             is_inherited: strategy == Strategy::Inherit,
+            is_recognised,
             context: put_in
                 .map(|file| PathBuf::from(OsStr::from_bytes(&file.path)))
                 .collect(),
@@ -145,10 +159,20 @@ impl Making {
 impl Made {
     /// Says what somebody should know who did not ask.
     pub(in super::super) fn warn(&self) {
-        for line in &self.prompt.tags {
+        if let [first, more @ ..] = self.prompt.tags.as_slice() {
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
             output::warn(&format!(
-                "line {line} of the inherited text was a tag that names another agent, and was left out"
+                "line {first} of the parent's prompt was a tag that names another agent, and was left out{more}"
             ));
+        }
+        if !self.is_recognised {
+            output::warn(
+                "nothing in the parent's prompt shows that its host assembled it for the directory of the parent, so all of it is \
+                 inherited; --explain of `askrelay identity` says what was looked for",
+            );
         }
         if self.prompt.is_generic {
             output::warn(
@@ -159,20 +183,37 @@ impl Made {
 }
 
 /// Reads a file that the caller has named.
-pub(in super::super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub(in super::super) fn read(path: &Path, limit: usize) -> anyhow::Result<Vec<u8>> {
     let failed = |why: String| {
         Hinted::usage(
             format!("cannot read {}: {why}", path.display()),
             "check the path",
         )
     };
-    match read_subject_file(path, MAX_PART_BYTES) {
+    match read_subject_file(path, limit) {
         SubjectFile::Content(bytes) => Ok(bytes),
         SubjectFile::Missing => Err(failed("there is no such file".to_owned())),
-        SubjectFile::TooLarge => Err(failed(format!("more than {MAX_PART_BYTES} bytes"))),
+        SubjectFile::TooLarge => Err(failed(format!("it has more than {limit} bytes"))),
         SubjectFile::NotRegular => Err(failed("it is no regular file".to_owned())),
         SubjectFile::Failed(error) => Err(failed(error.to_string())),
     }
+}
+
+/// The directory that is meant, as the machine names it where it is there: what lies on the way to it is that of its own path, and not of
+/// the detour by which it was named.
+fn absolute(env: &Env, directory: &[u8]) -> anyhow::Result<PathBuf> {
+    if directory.is_empty() {
+        return Err(Hinted::usage(
+            "the child's working directory is an empty text",
+            "name it with --child-cwd",
+        ));
+    }
+    let path = env
+        .cwd()
+        .cloned()
+        .unwrap_or_default()
+        .join(OsStr::from_bytes(directory));
+    Ok(canonical_directory(&path).unwrap_or(path))
 }
 
 /// The instructions that apply in a directory: those of each directory on the way to it, outermost first.
@@ -220,16 +261,24 @@ fn git_of(directory: &Path) -> Git {
             text(&above.join(place.strip_prefix("gitdir: ")?).join("HEAD"))
         })
     });
-    match head {
-        None => Git::None,
-        Some(head) => Git::Branch(match head.strip_prefix("ref: refs/heads/") {
-            Some(branch) => branch.to_owned(),
-            None => format!(
-                "none, detached at {}",
-                head.chars().take(12).collect::<String>()
-            ),
-        }),
-    }
+    let Some(head) = head else {
+        return Git::None;
+    };
+    let line = head.lines().next().unwrap_or_default();
+    let is_hash = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Git::Branch(match line.strip_prefix("ref: ") {
+        // What a repository has here that keeps its references elsewhere.
+        Some("refs/heads/.invalid") => "unknown".to_owned(),
+        Some(reference) => {
+            let name = reference.strip_prefix("refs/heads/");
+            name.unwrap_or(reference).to_owned()
+        }
+        None if is_hash => format!(
+            "none, detached at {}",
+            line.chars().take(12).collect::<String>()
+        ),
+        None => "unknown".to_owned(),
+    })
 }
 
 /// Name of the platform, as agents know it.

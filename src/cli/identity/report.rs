@@ -70,6 +70,7 @@ fn explained(prompt: &[u8], directories: &Directories<'_>, identity: &Identity<'
 /// Why the tools and rules stay.
 const fn why(kept: Kept) -> &'static str {
     match kept {
+        Kept::NoTail => "nothing shows that the host assembled the prompt",
         Kept::OtherShape => "only a prompt of sections has tools and rules in sections",
         Kept::NoTools => "there is no <tools> above the cut",
         Kept::BelowTheBound => {
@@ -87,7 +88,7 @@ pub(super) fn explain_made(made: &Made) {
     output::say(&format!("agent     {}", visible(&made.agent)));
     for line in &prompt.headers {
         output::say(&format!(
-            "header    at line {line} of what is inherited, the parent's own: left out"
+            "header    at line {line} of the parent's prompt, its own: left out"
         ));
     }
     for path in &made.context {

@@ -243,6 +243,17 @@ pub(crate) fn age(path: &Path, by: Duration) {
     file.set_modified(then).unwrap();
 }
 
+pub(crate) fn remove_tree(path: &Path) {
+    // What serves there may be making things meanwhile.
+    until("an empty place", || {
+        fs::remove_dir_all(path).is_ok() || !is_there(path)
+    });
+}
+
+pub(crate) fn move_away(path: &Path, to: &Path) {
+    fs::rename(path, to).unwrap();
+}
+
 pub(crate) fn bytes(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap()
 }

@@ -1,0 +1,198 @@
+//! `askrelay doctor`: whether everything is in place, and whether the hook of an agent really fires. It changes nothing of the
+//! user's: what it tries, it tries in a scratch spool, with a server and a model of its own.
+
+mod hook;
+mod host;
+mod live;
+mod machine;
+mod model;
+mod scratch;
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::env::Env;
+use super::exit::Exit;
+use super::install::hosts::layers;
+use super::install::parse_host;
+use super::output::Out;
+use super::place::Place;
+use super::{Hinted, PlaceArgs};
+use crate::host::install::Host;
+use crate::presentation::text::visible;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Agent whose hook is tried [default: what is common to all of them]
+    #[arg(value_name = "HOST", value_parser = parse_host)]
+    host: Option<Host>,
+    /// Start the agent itself, in a scratch home, with a model on this machine that asks for one harmless command
+    #[arg(long, requires = "host")]
+    live: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// How something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// One thing that was looked at.
+struct Line {
+    level: Level,
+    /// Name of the check, for programs.
+    check: &'static str,
+    what: String,
+    hint: Option<String>,
+}
+
+/// Everything that was looked at, in its order; told as it comes.
+struct Checks {
+    out: Out,
+    json: bool,
+    failed: usize,
+    warned: usize,
+}
+
+impl Checks {
+    fn ok(&mut self, check: &'static str, what: impl Into<String>) -> anyhow::Result<()> {
+        self.tell(&Line {
+            level: Level::Ok,
+            check,
+            what: what.into(),
+            hint: None,
+        })
+    }
+
+    fn warn(
+        &mut self,
+        check: &'static str,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> anyhow::Result<()> {
+        self.warned += 1;
+        self.tell(&Line {
+            level: Level::Warn,
+            check,
+            what: what.into(),
+            hint: Some(hint.into()),
+        })
+    }
+
+    fn fail(
+        &mut self,
+        check: &'static str,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> anyhow::Result<()> {
+        self.failed += 1;
+        self.tell(&Line {
+            level: Level::Fail,
+            check,
+            what: what.into(),
+            hint: Some(hint.into()),
+        })
+    }
+
+    fn tell(&mut self, line: &Line) -> anyhow::Result<()> {
+        if self.json {
+            self.out.json(&json!({
+                "level": line.level.name(),
+                "check": line.check,
+                "what": line.what,
+                "hint": line.hint,
+            }))?;
+        } else {
+            let level = line.level.name();
+            self.out
+                .line(&format!("{level:<5} {}", visible(&line.what)))?;
+            if let Some(hint) = &line.hint {
+                self.out.line(&format!("      hint: {}", visible(hint)))?;
+            }
+        }
+        // The next thing may take its time.
+        self.out.flush()
+    }
+
+    fn finish(mut self) -> anyhow::Result<Exit> {
+        let healthy = self.failed == 0;
+        if !self.json {
+            let warned = match self.warned {
+                0 => String::new(),
+                1 => ", 1 warning".to_owned(),
+                count => format!(", {count} warnings"),
+            };
+            let failed = match self.failed {
+                0 => "healthy".to_owned(),
+                1 => "1 failure".to_owned(),
+                count => format!("{count} failures"),
+            };
+            self.out.line(&format!("{failed}{warned}"))?;
+        }
+        self.out.flush()?;
+        Ok(if healthy { Exit::Ok } else { Exit::Denied })
+    }
+}
+
+pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Result<Exit> {
+    let place = Place::new(env, place_args);
+    let mut checks = Checks {
+        out: Out::stdout(),
+        json: args.json,
+        failed: 0,
+        warned: 0,
+    };
+    let project: Option<PathBuf> = place.project()?;
+    machine::look(env, &place, &mut checks)?;
+    match args.host {
+        None => {
+            for host in Host::ALL {
+                host::summary(env, host, project.as_deref(), &mut checks)?;
+            }
+        }
+        Some(host) => {
+            let runtime = super::runtime()?;
+            let gates = runtime.block_on(host::look(env, host, project.as_deref(), &mut checks))?;
+            if gates.is_empty() {
+                let read = layers(env, host, project.as_deref());
+                let read: Vec<String> = read
+                    .iter()
+                    .map(|layer| layer.path.to_string_lossy().into_owned())
+                    .collect();
+                checks.fail(
+                    "hook.present",
+                    format!("no hook of askrelay stands in {}", read.join(", ")),
+                    format!("run `askrelay install {}`", host.name()),
+                )?;
+            } else {
+                runtime.block_on(hook::prove(env, host, &gates, &mut checks))?;
+                if args.live {
+                    runtime.block_on(live::prove(env, host, &gates, &mut checks))?;
+                }
+            }
+            if args.live && gates.is_empty() {
+                return Err(Hinted::usage(
+                    "there is no hook to try",
+                    format!("run `askrelay install {}` first", host.name()),
+                ));
+            }
+        }
+    }
+    checks.finish()
+}

@@ -1,0 +1,193 @@
+//! Where the agents have their configurations, and which of them are on this machine.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::cli::env::{self, Env};
+use crate::host::install::{Host, MAX_HOST_CONFIG_BYTES, Switched, json_switches, toml_switches};
+use crate::spool::{ForeignFile, canonical_path, is_program, path_spellings};
+
+/// For whom an agent is put under askrelay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) enum Scope {
+    /// Wherever this user starts it.
+    User,
+    /// In this directory.
+    Project(PathBuf),
+}
+
+impl Scope {
+    /// Its name in output.
+    pub(in crate::cli) const fn name(&self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project(_) => "project",
+        }
+    }
+}
+
+/// One file that an agent reads its hooks, or what switches them off, from.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct Layer {
+    /// Whose it is.
+    pub(in crate::cli) whose: &'static str,
+    pub(in crate::cli) path: PathBuf,
+}
+
+/// The directory in which an agent keeps what belongs to the user.
+pub(in crate::cli) fn user_directory(env: &Env, host: Host) -> Option<PathBuf> {
+    let home = || env.home();
+    match host {
+        Host::ClaudeCode => env
+            .own_path(env::CLAUDE_CONFIG_DIR)
+            .or_else(|| Some(home()?.join(".claude"))),
+        Host::Codex => env
+            .own_path(env::CODEX_HOME)
+            .or_else(|| Some(home()?.join(".codex"))),
+        Host::Gemini => Some(
+            env.own_path(env::GEMINI_HOME)
+                .or_else(home)?
+                .join(".gemini"),
+        ),
+        Host::Opencode => env.own_path(env::OPENCODE_CONFIG_DIR).or_else(|| {
+            let above = env.own_path(env::XDG_CONFIG_HOME);
+            Some(
+                above
+                    .or_else(|| Some(home()?.join(".config")))?
+                    .join("opencode"),
+            )
+        }),
+        Host::Pi => env
+            .own_path(env::PEER_AGENT_DIR)
+            .or_else(|| Some(home()?.join(".pi/agent"))),
+    }
+}
+
+/// The file that is edited.
+pub(in crate::cli) fn file_of(env: &Env, host: Host, scope: &Scope) -> Option<PathBuf> {
+    Some(match scope {
+        Scope::User => user_directory(env, host)?.join(match host {
+            Host::ClaudeCode | Host::Gemini => "settings.json",
+            Host::Codex => "hooks.json",
+            Host::Opencode => "plugins/askrelay.js",
+            Host::Pi => "extensions/askrelay.ts",
+        }),
+        Scope::Project(directory) => directory.join(match host {
+            // Not the one that is shared: a path of this machine stands in it.
+            Host::ClaudeCode => ".claude/settings.local.json",
+            Host::Codex => ".codex/hooks.json",
+            Host::Gemini => ".gemini/settings.json",
+            Host::Opencode => ".opencode/plugins/askrelay.js",
+            Host::Pi => ".pi/extensions/askrelay.ts",
+        }),
+    })
+}
+
+/// Codex's own configuration, in which its trust stands for every scope.
+pub(in crate::cli) fn codex_config(env: &Env) -> Option<PathBuf> {
+    Some(user_directory(env, Host::Codex)?.join("config.toml"))
+}
+
+/// What Codex calls a file with hooks: its directory with all links resolved, and its name.
+pub(in crate::cli) fn codex_key_path(file: &Path) -> String {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let (_, canonical) = path_spellings(&directory.to_string_lossy(), Path::new("/"));
+    format!("{}/hooks.json", canonical.trim_end_matches('/'))
+}
+
+/// Every file that an agent reads in this project, those that count most last.
+pub(in crate::cli) fn layers(env: &Env, host: Host, project: Option<&Path>) -> Vec<Layer> {
+    let mut all = Vec::new();
+    let mut add = |whose, path: Option<PathBuf>| {
+        all.extend(path.map(|path| Layer { whose, path }));
+    };
+    let user = user_directory(env, host);
+    let of_user = |name: &str| user.as_ref().map(|user| user.join(name));
+    let of_project = |name: &str| project.map(|project| project.join(name));
+    match host {
+        Host::ClaudeCode => {
+            add("user", of_user("settings.json"));
+            add("project", of_project(".claude/settings.json"));
+            add("project", of_project(".claude/settings.local.json"));
+            let managed = PathBuf::from("/etc/claude-code/managed-settings.json");
+            add("administrator", Some(managed));
+        }
+        Host::Codex => {
+            add("user", of_user("hooks.json"));
+            add("user", of_user("config.toml"));
+            add("project", of_project(".codex/hooks.json"));
+            let managed = PathBuf::from("/etc/codex/requirements.toml");
+            add("administrator", Some(managed));
+        }
+        Host::Gemini => {
+            let managed = env.own_path(env::GEMINI_SYSTEM_SETTINGS);
+            let managed = managed.unwrap_or_else(|| "/etc/gemini-cli/settings.json".into());
+            add("user", of_user("settings.json"));
+            add("project", of_project(".gemini/settings.json"));
+            add("administrator", Some(managed));
+        }
+        Host::Opencode | Host::Pi => {
+            add("user", file_of(env, host, &Scope::User));
+            if let Some(project) = project {
+                let scope = Scope::Project(project.to_owned());
+                add("project", file_of(env, host, &scope));
+            }
+        }
+    }
+    // In the home directory the project's file is the user's.
+    let mut seen = HashSet::new();
+    all.retain(|layer| seen.insert(layer.path.clone()));
+    all
+}
+
+/// The text of a layer, where it is there and can be read.
+pub(in crate::cli) fn text_of(path: &Path) -> Option<String> {
+    let file = ForeignFile::read(path, MAX_HOST_CONFIG_BYTES).ok()?;
+    String::from_utf8(file.bytes()?.to_vec()).ok()
+}
+
+/// What keeps the hooks of an agent from running, and where it stands.
+pub(in crate::cli) fn switched_off(
+    env: &Env,
+    host: Host,
+    project: Option<&Path>,
+) -> Vec<(PathBuf, Switched)> {
+    let mut all = Vec::new();
+    for layer in layers(env, host, project) {
+        let Some(text) = text_of(&layer.path) else {
+            continue;
+        };
+        let is_toml = layer.path.extension().is_some_and(|end| end == "toml");
+        let found = if is_toml {
+            toml_switches(&text).unwrap_or_default()
+        } else {
+            json_switches(host, &text)
+        };
+        // A lesser layer cannot say that only the administrator's hooks run.
+        let counts = |switched: &Switched| match switched {
+            Switched::ManagedOnly(_) => layer.whose == "administrator",
+            Switched::Off(_) | Switched::ByName(_) => true,
+        };
+        let found = found.into_iter().filter(counts);
+        all.extend(found.map(|switched| (layer.path.clone(), switched)));
+    }
+    all
+}
+
+/// The programs of this name on the search path, each once, the one that is started first.
+pub(in crate::cli) fn on_path(env: &Env, name: &str) -> Vec<PathBuf> {
+    let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for directory in env.search_path() {
+        let path = directory.join(name);
+        if !directory.is_absolute() || !is_program(&path) {
+            continue;
+        }
+        let Some(real) = canonical_path(&path) else {
+            continue;
+        };
+        if found.iter().all(|(_, other)| *other != real) {
+            found.push((path, real));
+        }
+    }
+    found.into_iter().map(|(path, _)| path).collect()
+}

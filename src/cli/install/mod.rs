@@ -1,0 +1,460 @@
+//! `askrelay install` and `askrelay uninstall`: put askrelay in charge of an agent, and take it out again. What would be written is
+//! shown before, and nothing is written that was not.
+
+pub(in crate::cli) mod change;
+pub(in crate::cli) mod hosts;
+pub(in crate::cli) mod program;
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use self::change::{Change, Seen, no_toml, unedited, untrusted};
+use self::hosts::Scope;
+use self::program::Program;
+use super::env::Env;
+use super::exit::Exit;
+use super::output::{self, Out};
+use super::place::Place;
+use super::{Hinted, PlaceArgs};
+use crate::host::install::{
+    self, Host, Trust, TrustEntry, entries_of, find, is_project_trusted, is_shim, shim, trust_of, with_trust,
+    without_trust,
+};
+use crate::presentation::text::visible;
+use crate::spool::InstallStore;
+
+/// How both commands go about it.
+#[derive(Debug, clap::Args)]
+struct How {
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Show what would be written, and write nothing
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct InstallArgs {
+    /// Agent that askrelay is put in charge of; with --project DIR for that project alone
+    #[arg(value_name = "HOST", value_parser = parse_host)]
+    host: Host,
+    #[command(flatten)]
+    how: How,
+    /// Have Codex trust the hooks, which it runs only then
+    #[arg(long)]
+    trust: bool,
+    /// Program that the agent starts [default: this one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct UninstallArgs {
+    /// Agent that askrelay is taken out of; with --project DIR for that project alone
+    #[arg(value_name = "HOST", value_parser = parse_host)]
+    host: Host,
+    #[command(flatten)]
+    how: How,
+}
+
+/// The agent of this name.
+pub(in crate::cli) fn parse_host(name: &str) -> Result<Host, String> {
+    Host::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Host::ALL.iter().map(|host| host.name()).collect();
+        format!(
+            "there is no agent {name:?} here; there are {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// Where everything of one agent lies.
+struct Task<'a> {
+    env: &'a Env,
+    host: Host,
+    scope: Scope,
+    store: InstallStore,
+}
+
+/// What would be done, and what is to be known of it.
+struct Plan {
+    changes: Vec<Change>,
+    notes: Vec<String>,
+    next: Vec<String>,
+}
+
+pub(super) fn install(
+    env: &Env,
+    place_args: &PlaceArgs,
+    args: &InstallArgs,
+) -> anyhow::Result<Exit> {
+    let task = Task::new(env, place_args, args.host)?;
+    if args.trust && args.host != Host::Codex {
+        return Err(Hinted::usage(
+            format!("{} has no trust in single hooks", args.host.title()),
+            "leave --trust out",
+        ));
+    }
+    let program = program::of(env, args.program.as_deref())?;
+    let plan = task.install(program, args.trust)?;
+    task.carry_out(&plan, &args.how, "install")
+}
+
+pub(super) fn uninstall(
+    env: &Env,
+    place_args: &PlaceArgs,
+    args: &UninstallArgs,
+) -> anyhow::Result<Exit> {
+    let task = Task::new(env, place_args, args.host)?;
+    let plan = task.uninstall()?;
+    task.carry_out(&plan, &args.how, "uninstall")
+}
+
+/// Where it is recorded what was written into files of others.
+pub(in crate::cli) fn store(env: &Env) -> anyhow::Result<InstallStore> {
+    match env.state_dir() {
+        Some(state) => Ok(InstallStore::new(state.join("installed"))),
+        None => Err(no_home()),
+    }
+}
+
+fn no_home() -> anyhow::Error {
+    Hinted::usage(
+        "no home directory is known to look for the agent in",
+        "set HOME",
+    )
+}
+
+impl<'a> Task<'a> {
+    fn new(env: &'a Env, place_args: &PlaceArgs, host: Host) -> anyhow::Result<Self> {
+        let scope = match &place_args.project {
+            None => Scope::User,
+            Some(_) => match Place::new(env, place_args).project()? {
+                Some(directory) => Scope::Project(directory),
+                None => Scope::User,
+            },
+        };
+        Ok(Self {
+            env,
+            host,
+            scope,
+            store: store(env)?,
+        })
+    }
+
+    fn project(&self) -> Option<&Path> {
+        match &self.scope {
+            Scope::User => None,
+            Scope::Project(directory) => Some(directory),
+        }
+    }
+
+    fn seen(&self) -> anyhow::Result<Seen> {
+        let path = hosts::file_of(self.env, self.host, &self.scope).ok_or_else(no_home)?;
+        let path = Place::from_cwd(self.env, &path);
+        Seen::of(&path, &self.store)
+    }
+
+    fn install(&self, program: Program, trust: bool) -> anyhow::Result<Plan> {
+        let seen = self.seen()?;
+        let path = seen.path().to_owned();
+        if let Some(text) = shim(self.host, &program.path) {
+            return self.put_shim(seen, text, program.notes);
+        }
+        let edited = |edit: Result<String, _>| edit.map_err(|error| unedited(&path, &error));
+        let text = edited(install::install(self.host, seen.text(), &program.path))?;
+        let without = edited(install::uninstall(self.host, seen.text()))?;
+        let mut plan = Plan {
+            changes: Vec::new(),
+            notes: program.notes,
+            next: Vec::new(),
+        };
+        if self.host == Host::Codex {
+            self.trust(&mut plan, &path, &text, trust)?;
+        }
+        let change = seen.becomes(self.host, &self.store, text, &without, Vec::new())?;
+        plan.changes.insert(0, change);
+        self.remark(&mut plan);
+        Ok(plan)
+    }
+
+    /// Puts a file of ours into a host that is gated by one.
+    fn put_shim(&self, seen: Seen, text: String, notes: Vec<String>) -> anyhow::Result<Plan> {
+        let there = seen.text();
+        if !there.is_empty() && !is_shim(there) {
+            return Err(Hinted::usage(
+                format!("{} is not of askrelay", visible(&seen.path().to_string_lossy())),
+                "nothing was changed; move the file away, and repeat the command",
+            ));
+        }
+        let change = seen.becomes(self.host, &self.store, text, "", Vec::new())?;
+        let mut plan = Plan {
+            changes: vec![change],
+            notes,
+            next: Vec::new(),
+        };
+        self.remark(&mut plan);
+        Ok(plan)
+    }
+
+    /// Codex runs no hook that it does not trust: has it do so, or says what to press.
+    fn trust(&self, plan: &mut Plan, path: &Path, text: &str, record: bool) -> anyhow::Result<()> {
+        let config = hosts::codex_config(self.env).ok_or_else(no_home)?;
+        let config = Seen::of(&Place::from_cwd(self.env, &config), &self.store)?;
+        let at = config.path().to_owned();
+        let found = find(Host::Codex, text).map_err(|error| unedited(path, &error))?;
+        let entries = entries_of(&hosts::codex_key_path(path), &found);
+        let mut stands = Vec::new();
+        for entry in &entries {
+            stands.push(trust_of(config.text(), entry).map_err(|error| no_toml(&at, &error))?);
+        }
+        if stands.contains(&Trust::Disabled) {
+            plan.notes.push(format!(
+                "the hooks are switched off by hand in {}: take `enabled = false` out, or type /hooks in codex",
+                visible(&at.to_string_lossy())
+            ));
+        }
+        if let Scope::Project(directory) = &self.scope
+            && !is_project_trusted(config.text(), &directory.to_string_lossy())
+                .map_err(|error| no_toml(&at, &error))?
+        {
+            plan.next.push(format!(
+                "start codex in {}, and trust the directory: it reads no hook of a project that it does not trust",
+                visible(&directory.to_string_lossy())
+            ));
+        }
+        if stands.iter().all(|stands| *stands == Trust::Trusted) {
+            return Ok(());
+        }
+        if record {
+            let now =
+                with_trust(config.text(), &entries).map_err(|error| untrusted(&at, &error))?;
+            let without = without_trust(config.text(), &recorded(&config))
+                .map_err(|error| no_toml(&at, &error))?;
+            let pairs = entries.into_iter().map(|entry| (entry.key, entry.hash));
+            let change =
+                config.becomes(Host::Codex, &self.store, now, &without, pairs.collect())?;
+            plan.changes.push(change);
+        } else {
+            plan.next.push(
+                "start codex, type /hooks, and trust both entries of askrelay: until then Codex runs neither, and asks nobody \
+                 (or repeat this with --trust)"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// What somebody should know who relies on it.
+    fn remark(&self, plan: &mut Plan) {
+        for (path, switched) in hosts::switched_off(self.env, self.host, self.project()) {
+            plan.notes.push(format!(
+                "hooks do not run, for {} says {}: nothing is asked until that is taken out",
+                visible(&path.to_string_lossy()),
+                switched.setting()
+            ));
+        }
+        let name = self.host.program();
+        match hosts::on_path(self.env, name).as_slice() {
+            [] => plan.notes.push(format!(
+                "there is no {name} on PATH: the hook counts as soon as {} is installed",
+                self.host.title()
+            )),
+            [_] => {}
+            [first, others @ ..] => {
+                let show = |path: &PathBuf| visible(&path.to_string_lossy()).into_owned();
+                let others: Vec<String> = others.iter().map(show).collect();
+                plan.notes.push(format!(
+                    "there is more than one {name} on PATH: {} is started, not {}; all of them read this file",
+                    show(first),
+                    others.join(", ")
+                ));
+            }
+        }
+        match self.host {
+            Host::ClaudeCode => plan.next.push(
+                "start sessions of Claude Code anew that run already; `claude --bare` and `--safe-mode` run no hook".to_owned(),
+            ),
+            Host::Gemini => {
+                plan.next.push(
+                    "start gemini with --yolo, or allow its tools in a policy: a yes of askrelay does not spare its own question, a no \
+                     holds in any case"
+                        .to_owned(),
+                );
+                plan.next.push(
+                    "`gemini --acp` runs no hook: put `askrelay acp --` in front of it".to_owned(),
+                );
+            }
+            Host::Codex => {}
+            Host::Opencode | Host::Pi => plan.next.push(format!(
+                "start sessions of {} anew that run already",
+                self.host.title()
+            )),
+        }
+        plan.next.push(
+            "run `askrelay serve` in the terminal that is to be asked: where nobody serves, everything is denied".to_owned(),
+        );
+        plan.next.push(format!(
+            "run `askrelay doctor {}`: it proves that the hook fires",
+            self.host.name()
+        ));
+    }
+
+    fn uninstall(&self) -> anyhow::Result<Plan> {
+        let seen = self.seen()?;
+        let path = seen.path().to_owned();
+        if matches!(self.host, Host::Opencode | Host::Pi) {
+            return Ok(Plan {
+                changes: vec![seen.without_shim()?],
+                notes: Vec::new(),
+                next: vec![self.afterwards()],
+            });
+        }
+        let without = install::uninstall(self.host, seen.text());
+        // A file that is as it was left needs not be understood.
+        let without = without.map_err(|error| unedited(&path, &error))?;
+        let mut changes = vec![seen.restored(&self.store, without)?];
+        if self.host == Host::Codex {
+            let config = hosts::codex_config(self.env).ok_or_else(no_home)?;
+            let config = Seen::of(&Place::from_cwd(self.env, &config), &self.store)?;
+            let of_this = format!("{}:", hosts::codex_key_path(&path));
+            let entries = recorded(&config);
+            // Trust in the hooks of another scope stays.
+            if !entries.is_empty() && entries.iter().all(|entry| entry.key.starts_with(&of_this)) {
+                let at = config.path().to_owned();
+                let without =
+                    without_trust(config.text(), &entries).map_err(|error| no_toml(&at, &error))?;
+                changes.push(config.restored(&self.store, without)?);
+            }
+        }
+        Ok(Plan {
+            changes,
+            notes: Vec::new(),
+            next: vec![self.afterwards()],
+        })
+    }
+
+    fn afterwards(&self) -> String {
+        format!(
+            "start sessions of {} anew that run already; from then on it asks as it did without askrelay",
+            self.host.title()
+        )
+    }
+
+    fn carry_out(&self, plan: &Plan, how: &How, verb: &str) -> anyhow::Result<Exit> {
+        let any = plan.changes.iter().any(Change::is_one);
+        let mut out = Out::stdout();
+        let mut notes = plan.notes.clone();
+        notes.extend(plan.changes.iter().filter_map(Change::note));
+        if !how.json {
+            for change in plan.changes.iter().filter(|change| change.is_one()) {
+                for line in change.diff() {
+                    out.line(&line)?;
+                }
+            }
+            out.flush()?;
+            for note in &notes {
+                output::warn(note);
+            }
+        }
+        let written = if !any || how.dry_run {
+            false
+        } else if how.yes || is_meant()? {
+            true
+        } else {
+            output::say("nothing was changed");
+            return Ok(Exit::Denied);
+        };
+        if written || !any && !how.dry_run {
+            for change in &plan.changes {
+                change.write(&self.store)?;
+            }
+        }
+        if how.json {
+            out.json(&self.json(plan, &notes, verb, written))?;
+        } else {
+            self.tell(&mut out, plan, any, written, verb)?;
+        }
+        out.flush()?;
+        Ok(Exit::Ok)
+    }
+
+    fn tell(
+        &self,
+        out: &mut Out,
+        plan: &Plan,
+        any: bool,
+        written: bool,
+        verb: &str,
+    ) -> anyhow::Result<()> {
+        if !any {
+            let path = plan.changes.first().map_or(Path::new(""), Change::path);
+            let path = path.to_string_lossy();
+            out.line(&if verb == "install" {
+                format!("{} is as it should be; nothing was changed", visible(&path))
+            } else {
+                format!(
+                    "there is nothing of askrelay in {}; nothing was changed",
+                    visible(&path)
+                )
+            })?;
+        } else if written {
+            for change in &plan.changes {
+                if let Some(done) = change.done(&self.store) {
+                    out.line(&done)?;
+                }
+            }
+        } else {
+            out.line("nothing was changed (--dry-run)")?;
+        }
+        if any || verb == "install" {
+            for next in &plan.next {
+                out.line(&format!("next: {next}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn json(&self, plan: &Plan, notes: &[String], verb: &str, written: bool) -> Value {
+        let files = plan.changes.iter().map(|change| change.json(&self.store));
+        json!({
+            "action": verb,
+            "host": self.host.name(),
+            "scope": self.scope.name(),
+            "files": files.collect::<Vec<_>>(),
+            "written": written,
+            "notes": notes,
+            "next": plan.next,
+        })
+    }
+}
+
+/// The trust that was recorded by us, as far as it is known.
+fn recorded(config: &Seen) -> Vec<TrustEntry> {
+    let entries = config.record().map_or(&[][..], |record| &record.entries);
+    let entries = entries.iter().map(|(key, hash)| TrustEntry {
+        key: key.clone(),
+        hash: hash.clone(),
+    });
+    entries.collect()
+}
+
+/// Whether the person at the terminal means it.
+fn is_meant() -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Hinted::usage(
+            "nobody is here to say that this is meant",
+            "look at what it shows, and repeat the command with --yes",
+        ));
+    }
+    output::say("write this? [y/N]");
+    let mut line = String::new();
+    let _length = std::io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "yes"))
+}

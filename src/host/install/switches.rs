@@ -1,0 +1,105 @@
+//! What switches hooks off in the configuration of a host, so that ours stand there and do not run.
+
+use serde_json::Value;
+
+use super::Host;
+use super::entries::NAME;
+use super::hooks::value_at;
+use super::toml::{self, TomlError, statements};
+
+/// A setting that keeps our hooks from running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switched {
+    /// No hook runs at all.
+    Off(&'static str),
+    /// Only hooks of the administrator run.
+    ManagedOnly(&'static str),
+    /// Ours are switched off by their name.
+    ByName(&'static str),
+}
+
+impl Switched {
+    /// The setting, as it is written.
+    pub const fn setting(self) -> &'static str {
+        match self {
+            Self::Off(setting) | Self::ManagedOnly(setting) | Self::ByName(setting) => setting,
+        }
+    }
+}
+
+/// What a configuration in JSON switches off; nothing where it cannot be read.
+pub fn json_switches(host: Host, text: &str) -> Vec<Switched> {
+    let said = |path: &[&str]| value_at(host, text, path);
+    let is = |path: &[&str], wanted: bool| said(path) == Some(Value::Bool(wanted));
+    let mut all = Vec::new();
+    match host {
+        Host::ClaudeCode => {
+            if is(&["disableAllHooks"], true) {
+                all.push(Switched::Off("\"disableAllHooks\": true"));
+            }
+            if is(&["allowManagedHooksOnly"], true) {
+                all.push(Switched::ManagedOnly("\"allowManagedHooksOnly\": true"));
+            }
+        }
+        Host::Gemini => {
+            if is(&["hooksConfig", "enabled"], false) {
+                all.push(Switched::Off("\"hooksConfig\": {\"enabled\": false}"));
+            }
+            let named = said(&["hooksConfig", "disabled"]);
+            if named.is_some_and(|names| {
+                names
+                    .as_array()
+                    .is_some_and(|all| all.contains(&NAME.into()))
+            }) {
+                all.push(Switched::ByName(
+                    "\"hooksConfig\": {\"disabled\": [\"askrelay\"]}",
+                ));
+            }
+        }
+        Host::Codex | Host::Opencode | Host::Pi => {}
+    }
+    all
+}
+
+/// What Codex's own configuration, or that of its administrator, switches off.
+pub fn toml_switches(text: &str) -> Result<Vec<Switched>, TomlError> {
+    let found = statements(text)?;
+    let said = |path: &[&str]| toml::value_at(text, &found, path);
+    let mut all = Vec::new();
+    if said(&["features", "hooks"]) == Some("false") {
+        all.push(Switched::Off("[features] hooks = false"));
+    }
+    if said(&["allow_managed_hooks_only"]) == Some("true") {
+        all.push(Switched::ManagedOnly("allow_managed_hooks_only = true"));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_that_keeps_hooks_from_running_is_named() {
+        for (host, text) in [
+            (Host::ClaudeCode, "{\"disableAllHooks\": true}"),
+            (Host::ClaudeCode, "{\"allowManagedHooksOnly\": true}"),
+            (Host::Gemini, "{\"hooksConfig\": {\"enabled\": false}}"),
+            (
+                Host::Gemini,
+                "{\"hooksConfig\": {\"disabled\": [\"x\", \"askrelay\"]}}",
+            ),
+        ] {
+            assert_eq!(json_switches(host, text).len(), 1, "{text}");
+        }
+        assert_eq!(
+            json_switches(Host::ClaudeCode, "{\"disableAllHooks\": false}"),
+            []
+        );
+        assert_eq!(
+            toml_switches("[features]\nhooks = false\n").unwrap(),
+            [Switched::Off("[features] hooks = false")]
+        );
+        assert_eq!(toml_switches("[features]\nhooks = true\n").unwrap(), []);
+    }
+}

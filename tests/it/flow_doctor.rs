@@ -1,0 +1,307 @@
+//! Whether everything is in place, as `askrelay doctor` tells it: what is healthy, and that nothing that fails to gate passes for
+//! it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests play the agents, whose configurations and hooks are files"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::processes::run;
+use crate::support::spool::TestSpool;
+
+/// A home directory in which an agent has hooks.
+struct Home {
+    spool: TestSpool,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self {
+            spool: TestSpool::new(),
+        }
+    }
+
+    fn at(&self, relative: &str) -> PathBuf {
+        self.spool.below("home").join(relative)
+    }
+
+    fn write(&self, relative: &str, text: &str) -> PathBuf {
+        let path = self.at(relative);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A program of this name that is this shell script.
+    fn script(&self, relative: &str, script: &str) -> PathBuf {
+        let path = self.write(relative, &format!("#!/bin/sh\n{script}\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn relay(&self) -> Command {
+        let mut relay = self.spool.relay();
+        // Its home is no place for what is tried.
+        relay.env("TMPDIR", self.spool.below("tmp"));
+        relay
+    }
+
+    #[track_caller]
+    fn install(&self, host: &str, program: &PathBuf) {
+        let mut install = self.relay();
+        install.args(["install", host, "--yes", "--program"]);
+        let (code, _, stderr) = run(install.arg(program));
+        assert_eq!(code, 0, "{stderr}");
+    }
+
+    /// What the doctor says: whether it is healthy, and its lines.
+    #[track_caller]
+    fn doctor(&self, arguments: &[&str]) -> (bool, Vec<Value>) {
+        let mut doctor = self.relay();
+        let (code, stdout, stderr) = run(doctor.args(["doctor", "--json"]).args(arguments));
+        assert!(matches!(code, 0 | 1), "{code} {stdout}{stderr}");
+        let lines = stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        (code == 0, lines.collect())
+    }
+}
+
+/// The lines of one check, as `level: what`.
+fn of(lines: &[Value], check: &str) -> Vec<String> {
+    let of = lines.iter().filter(|line| line["check"] == check);
+    of.map(|line| {
+        let failed = line["level"] != "ok";
+        assert_eq!(line["hint"].is_string(), failed, "what to do about {line}");
+        format!(
+            "{}: {}",
+            line["level"].as_str().unwrap(),
+            line["what"].as_str().unwrap()
+        )
+    })
+    .collect()
+}
+
+#[track_caller]
+fn one(lines: &[Value], check: &str) -> String {
+    let mut found = of(lines, check);
+    assert_eq!(found.len(), 1, "{check}: {lines:#?}");
+    found.remove(0)
+}
+
+#[test]
+fn a_machine_without_agents_is_healthy_and_what_is_missing_is_said_with_what_to_do() {
+    let home = Home::new();
+    let (healthy, lines) = home.doctor(&[]);
+    assert!(healthy, "{lines:#?}");
+    assert!(one(&lines, "spool").starts_with("warn: there is no spool at "));
+    let mut hosts = of(&lines, "host");
+    hosts.sort();
+    assert_eq!(
+        hosts,
+        [
+            "ok: Claude Code is not here",
+            "ok: Codex is not here",
+            "ok: Gemini CLI is not here"
+        ]
+    );
+    // It has changed nothing.
+    assert!(!home.spool.root().exists());
+}
+
+#[test]
+fn who_serves_and_what_stands_in_the_way_is_said() {
+    let home = Home::new();
+    let mut served = home.spool.serve_headless("main", &json!({"*": "deny"}));
+    let (healthy, lines) = home.doctor(&[]);
+    assert!(healthy, "{lines:#?}");
+    assert!(
+        one(&lines, "served").contains("session main is served by pid "),
+        "{lines:#?}"
+    );
+    assert!(
+        one(&lines, "served").contains(" and seals with ed25519:"),
+        "{lines:#?}"
+    );
+    assert_eq!(served.stop(), 0);
+    let (_, lines) = home.doctor(&[]);
+    assert_eq!(one(&lines, "served"), "warn: nobody serves session main");
+    fs::set_permissions(home.spool.root(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (healthy, lines) = home.doctor(&[]);
+    assert!(!healthy);
+    assert!(
+        one(&lines, "spool").contains("is writable by others"),
+        "{lines:#?}"
+    );
+    let config = home.spool.below("config/askrelay/config.json");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    fs::write(&config, "{").unwrap();
+    let (healthy, lines) = home.doctor(&[]);
+    assert!(!healthy);
+    assert!(
+        one(&lines, "config").starts_with("fail: the configuration is broken: "),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn a_hook_that_gates_nothing_is_found_out() {
+    // What each of them does, and what the doctor says of it under a rule that denies.
+    for (script, wanted) in [
+        ("cat > /dev/null", "nothing said, which lets it go on"),
+        ("exit 1", "failed, for it ended with code 1"),
+        ("kill -9 $$", "failed, for it was ended by a signal"),
+        (
+            "echo fine",
+            "failed, for it wrote something that is no JSON",
+        ),
+        (
+            "echo '{\"hookSpecificOutput\": {\"permissionDecision\": \"allow\", \"decision\": {\"behavior\": \"allow\"}}}'",
+            "allowed",
+        ),
+        (
+            "echo '{\"hookSpecificOutput\": {\"permissionDecision\": \"ask\"}}'",
+            "left to the person at the host",
+        ),
+    ] {
+        let home = Home::new();
+        let program = home.script("bin/askrelay", script);
+        home.install("claude-code", &program);
+        let (healthy, lines) = home.doctor(&["claude-code"]);
+        assert!(!healthy);
+        let denied = of(&lines, "hook.deny");
+        assert_eq!(
+            denied[0],
+            format!("fail: PreToolUse under a rule that denies: {wanted}")
+        );
+        for check in ["hook.deny", "hook.unserved"] {
+            assert!(
+                of(&lines, check)
+                    .iter()
+                    .all(|line| line.starts_with("fail: ")),
+                "{lines:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_denies_where_a_shell_starts_it_and_is_a_failure_all_the_same() {
+    for host in ["codex", "gemini"] {
+        let home = Home::new();
+        let program = home.script("bin/askrelay", "exit 0");
+        home.install(host, &program);
+        fs::remove_file(&program).unwrap();
+        let (healthy, lines) = home.doctor(&[host]);
+        assert!(!healthy);
+        let unserved = of(&lines, "hook.unserved");
+        assert!(unserved[0].contains("denied: "), "{unserved:?}");
+        assert!(unserved[0].starts_with("ok: "), "{unserved:?}");
+        assert!(
+            of(&lines, "hook.program")[0].contains("which is not there"),
+            "{lines:#?}"
+        );
+        assert!(
+            of(&lines, "hook.allow")[0].starts_with("fail: "),
+            "{lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_without_our_hook_is_a_failure() {
+    let home = Home::new();
+    home.write(".claude/settings.json", "{\"hooks\": {}}\n");
+    let (healthy, lines) = home.doctor(&["claude-code"]);
+    assert!(!healthy);
+    assert!(
+        one(&lines, "hook.present").starts_with("fail: no hook of askrelay stands in "),
+        "{lines:#?}"
+    );
+    home.write(".claude/settings.json", "{\"hooks\": // mine\n {}}\n");
+    let (_, lines) = home.doctor(&["claude-code"]);
+    assert!(
+        one(&lines, "host.file").contains("settings.json:1:11: a comment stands here"),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn what_keeps_a_hook_from_running_is_a_failure_with_its_file() {
+    let home = Home::new();
+    let program = home.script("bin/askrelay", "exit 2");
+    home.install("codex", &program);
+    let (_, lines) = home.doctor(&["codex"]);
+    let trust = of(&lines, "hook.trust");
+    assert_eq!(trust.len(), 2, "{lines:#?}");
+    assert!(
+        trust[0].starts_with("fail: Codex does not trust ")
+            && trust[0].ends_with(":pre_tool_use:0:0, and does not run it")
+    );
+    home.write(".codex/config.toml", "[features]\nhooks = false\n");
+    let (_, lines) = home.doctor(&["codex"]);
+    assert!(one(&lines, "hook.switch").contains("config.toml says [features] hooks = false"));
+    // Trusted, and then changed: what is trusted is the definition.
+    let mut trusting = home.relay();
+    trusting.args(["install", "codex", "--yes", "--trust", "--program"]);
+    assert_eq!(run(trusting.arg(&program)).0, 0);
+    let (_, lines) = home.doctor(&["codex"]);
+    assert!(
+        of(&lines, "hook.trust")
+            .iter()
+            .all(|line| line.starts_with("ok: ")),
+        "{lines:#?}"
+    );
+    let hooks = home.at(".codex/hooks.json");
+    let text = fs::read_to_string(&hooks).unwrap();
+    fs::write(&hooks, text.replace("86400,", "300,")).unwrap();
+    let (_, lines) = home.doctor(&["codex"]);
+    assert!(
+        of(&lines, "hook.trust")[0].contains("Codex trusts another hook at "),
+        "{lines:#?}"
+    );
+    assert!(
+        of(&lines, "hook.timeout")[0].contains("what comes later lets the tool run"),
+        "{lines:#?}"
+    );
+    assert!(
+        of(&lines, "hook.present")[0].contains("is not as it would be put in now"),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn a_version_that_cannot_block_and_a_second_one_on_the_path_are_named() {
+    let home = Home::new();
+    let program = home.script("bin/askrelay", "exit 2");
+    home.install("claude-code", &program);
+    home.script("old/claude", "echo '2.1.197 (Claude Code)'");
+    home.script(
+        "new/claude",
+        "echo '2.1.332 (Claude Code)'; exit 0; # another file",
+    );
+    let path = [
+        home.at("new"),
+        home.at("old"),
+        "/usr/bin".into(),
+        "/bin".into(),
+    ];
+    let path = std::env::join_paths(path).unwrap();
+    let mut doctor = home.relay();
+    let (code, stdout, _) = run(doctor.args(["doctor", "claude-code"]).env("PATH", path));
+    assert_eq!(code, 1);
+    assert!(
+        stdout.contains("/new/claude (2.1.332 (Claude Code))"),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("/old/claude (2.1.197 (Claude Code)) lets a tool run where its hook fails"),
+        "{stdout}"
+    );
+}
