@@ -135,6 +135,57 @@ pub fn end_group(leader: u32, ending: Ending) {
     }
 }
 
+/// Tells a process to end in order, if it is the one that is known under `mark`. Whether it was told.
+pub fn ask_to_end(pid: u32, mark: &ProcessMark) -> bool {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    // What is looked at after it was opened is what is told, even if the pid is given away in between.
+    let Ok(process) = pidfd_open(raw, PidfdFlags::empty()) else {
+        return false;
+    };
+    life(pid, mark) == Life::Alive && pidfd_send_signal(&process, Signal::TERM).is_ok()
+}
+
+/// Whether anybody may read what this process prints: its output is not thrown away. One that was closed from the start is.
+pub fn is_output_read() -> bool {
+    let null = rustix::fs::stat("/dev/null");
+    let output = rustix::fs::fstat(io::stdout());
+    match (null, output) {
+        (Ok(null), Ok(output)) => null.st_rdev != output.st_rdev || output.st_rdev == 0,
+        (_, Err(_)) => false,
+        (Err(_), Ok(_)) => true,
+    }
+}
+
+/// The process that has started this one, as long as it lives; else whoever has taken its place.
+pub fn parent_pid() -> Option<u32> {
+    let parent = rustix::process::getppid()?;
+    u32::try_from(parent.as_raw_nonzero().get()).ok()
+}
+
+/// The parent of a process, and the name of that process, where both can be had.
+pub fn name_and_parent(pid: u32) -> Option<(String, u32)> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&stat);
+    let (before, rest) = text.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    let parent = rest.split_whitespace().nth(1)?.parse().ok()?;
+    Some((name.to_owned(), parent))
+}
+
+/// The values that a process was started with for these variables; nothing else of its environment is looked at.
+pub fn started_with<const N: usize>(pid: u32, names: [&str; N]) -> [Option<String>; N] {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    names.map(|name| {
+        environment.split(|byte| *byte == 0).find_map(|variable| {
+            let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(String::from_utf8_lossy(value).into_owned()).filter(|value| !value.is_empty())
+        })
+    })
+}
+
 /// Start time from `/proc/<pid>/stat`, in clock ticks since boot; `None` where the process is gone or there is no `/proc`.
 fn start_time(pid: u32) -> io::Result<Option<String>> {
     let stat = match fs::read(format!("/proc/{pid}/stat")) {

@@ -287,13 +287,24 @@ fn start(place: &Place) {
     }
     .print();
     let product = Some(p50(product::start(place, 100)));
+    let bare = p50(dynamic);
     let what = "start to exit of `askrelay ask`, policy answers: p50";
     Line {
         what,
         unit: Unit::Seconds,
-        floor: Some(p50(dynamic)),
+        floor: Some(bare),
         product,
         goal: Goal::AtMost(0.005),
+    }
+    .print();
+    let what = "start to verdict of `askrelay hook`, policy allows: p50";
+    Line {
+        what,
+        unit: Unit::Seconds,
+        floor: Some(bare),
+        product: Some(p50(product::hook(place, 100))),
+        // So much more than a bare start.
+        goal: Goal::AtMost(bare + 0.008),
     }
     .print();
 }

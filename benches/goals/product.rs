@@ -367,6 +367,41 @@ pub(crate) fn start(place: &Place, repeats: usize) -> Vec<Duration> {
         .collect()
 }
 
+/// Start to verdict of a hook that rules allow, as its host starts it.
+pub(crate) fn hook(place: &Place, repeats: usize) -> Vec<Duration> {
+    let product = Product::new(place);
+    let _server = product.serve(Serving::Policy);
+    let stdin = json!({
+        "session_id": "5f0c9d7e-31aa-4c07-9b5e-2d1f64c8a910", "cwd": product.dir.path(), "permission_mode": "default",
+        "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "toolu_1",
+        "tool_input": {"command": "ls -l", "description": "look around"},
+    });
+    let stdin = stdin.to_string();
+    let key = serving_key(&product.spool());
+    (0..repeats)
+        .map(|_| {
+            let mut run = product.command("hook");
+            run.arg("claude-code")
+                .env("ASKRELAY_SERVING_KEY", &key)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null());
+            let started = Instant::now();
+            let mut child = run.spawn().unwrap();
+            child
+                .stdin
+                .take()
+                .unwrap()
+                .write_all(stdin.as_bytes())
+                .unwrap();
+            let said = child.wait_with_output().unwrap();
+            let took = started.elapsed();
+            assert!(String::from_utf8_lossy(&said.stdout).contains("\"allow\""));
+            took
+        })
+        .collect()
+}
+
 /// Asks that policy answers, with and without a question that is open beside them.
 pub(crate) fn beside_a_question(place: &Place, question: bool, count: usize) -> Vec<Duration> {
     let product = Product::new(place);

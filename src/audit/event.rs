@@ -74,6 +74,8 @@ events! {
         DecisionRecalled = "forwarded_permission.decision_recalled",
         /// An answer was decided and recorded, and nobody was there to take it.
         AnswerUnclaimed = "forwarded_permission.answer_unclaimed",
+        /// An ask of a hook was answered in its host's own dialog, and is taken back.
+        AnsweredElsewhere = "forwarded_permission.answered_elsewhere",
         /// A session is served from now on.
         ServingStarted = "forwarded_permission.serving_started",
         /// A session is served no more.

@@ -5,8 +5,10 @@
 //!
 //! It decides nothing. Whatever goes wrong is an answer that says so, and never an approval.
 
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use serde_json::Value;
 
@@ -21,13 +23,14 @@ use crate::ask::{
 };
 use crate::audit::ReviewLog;
 use crate::clock;
+use crate::host::hook::Reach;
 use crate::host::{Asked, ToolCall, agent_sessions};
 use crate::policy::{BASH_SURFACE, Config, is_path_surface};
 use crate::presentation::denial::{DenialContext, agent_text};
 use crate::spool::{LivenessProbe, Missing, Spool, Watch, path_spellings};
 use crate::wire::{
-    Decision, Evidence, Generation, Hop, Liveness, PayloadKind, Principal, PromptPayload,
-    RequestSource, SessionId,
+    ApprovalGrant, Decision, DecisionSource, Evidence, ForwardedAccessIntent, Generation, Hop,
+    Liveness, PayloadKind, Principal, PromptPayload, RequestSource, SessionId,
 };
 
 /// Who asks, and whom, as far as the command line says.
@@ -40,11 +43,6 @@ pub(super) struct Who {
     /// The own agent name.
     pub(super) agent: Option<String>,
     /// Sessions within the own one that every ask comes by, outermost child first.
-    #[expect(
-        clippy::allow_attributes,
-        reason = "until what runs beside an agent is here"
-    )]
-    #[allow(dead_code, reason = "until what runs beside an agent is here")]
     pub(super) within: Vec<Hop>,
     /// The key that the session that is asked seals with.
     pub(super) serving_key: Option<String>,
@@ -83,6 +81,16 @@ struct Channel {
     last: Option<(SessionId, Requester)>,
 }
 
+/// What came of holding rules against a call.
+#[derive(Debug, Clone)]
+#[must_use]
+pub(super) enum Gated {
+    /// It was decided, or could not be.
+    Ruled(Box<Ruling>),
+    /// No rule is about it, and nobody was to be asked.
+    Left(Box<Ruling>),
+}
+
 /// How an ask ended, with what was asked.
 #[derive(Debug, Clone)]
 #[must_use]
@@ -116,6 +124,67 @@ impl Ruling {
             Outcome::Abandoned(abandonment) => Some(abandonment.hint()),
             Outcome::Decided(_) => None,
         }
+    }
+}
+
+/// What is granted where nothing wider is suggested: exactly what is asked. A text that would be a pattern suggests nothing.
+fn exactly(asked: &Asked, intent: Option<&ForwardedAccessIntent>) -> Vec<ApprovalGrant> {
+    let canonical = intent.and_then(|intent| intent.boundary_value.as_ref());
+    let exact = canonical.unwrap_or(&asked.value);
+    let is_pattern = exact.contains(['*', '?']) || exact.starts_with(['~', '$']);
+    let grant = ApprovalGrant {
+        surface: asked.surface.clone(),
+        pattern: exact.clone(),
+    };
+    Some(grant).filter(|_| !is_pattern).into_iter().collect()
+}
+
+/// Waits for asks of rules only that all are about one call: until one of them is denied, or until all are answered. What settles
+/// the call is given back: a denial; else what somebody allowed who was asked.
+async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Option<Ruling> {
+    let mut asks: Vec<_> = asks.into_iter().map(|ask| Some(Box::pin(ask))).collect();
+    let mut allowed = None;
+    poll_fn(|context| {
+        let mut waits = false;
+        for slot in &mut asks {
+            let Some(ask) = slot else { continue };
+            let Poll::Ready(ruling) = ask.as_mut().poll(context) else {
+                waits = true;
+                continue;
+            };
+            *slot = None;
+            let decision = ruling.decision();
+            if decision.is_unruled() {
+                continue;
+            }
+            if !decision.is_approved() {
+                return Poll::Ready(Some(ruling));
+            }
+            if is_from_somebody(&decision) {
+                allowed = Some(ruling);
+            }
+        }
+        if waits {
+            Poll::Pending
+        } else {
+            Poll::Ready(allowed.take())
+        }
+    })
+    .await
+}
+
+/// Whether somebody was asked, now or when they granted it.
+fn is_from_somebody(decision: &Decision) -> bool {
+    match decision.decided_by.effective() {
+        DecisionSource::User { .. }
+        | DecisionSource::Authorizer { .. }
+        | DecisionSource::SessionApproval { .. } => true,
+        DecisionSource::Rule { .. }
+        | DecisionSource::Yolo { .. }
+        | DecisionSource::InfrastructureRead
+        | DecisionSource::Unavailable { .. }
+        | DecisionSource::GateError { .. }
+        | DecisionSource::Forwarded { .. } => false,
     }
 }
 
@@ -160,23 +229,32 @@ impl Forwarder {
         })
     }
 
+    /// Asks about one call of a tool, and waits for the end of it. Dropping the future withdraws the ask.
     #[expect(
         clippy::allow_attributes,
-        reason = "until what runs beside an agent is here"
+        reason = "until a server that tools are called through is here"
     )]
-    #[allow(dead_code, reason = "until what runs beside an agent is here")]
-    /// Asks about one call of a tool, and waits for the end of it. Dropping the future withdraws the ask.
+    #[allow(
+        dead_code,
+        reason = "until a server that tools are called through is here"
+    )]
     pub(super) async fn ask(&self, call: ToolCall) -> Ruling {
-        let asked = self.asked(&call);
-        let mut payload = asked.plain().payload();
-        if !call.tool.eq_ignore_ascii_case(&asked.surface) {
-            payload.request.invoked_tool_name = Some(call.tool.clone());
+        match self.gated(call, Reach::All).await {
+            Gated::Ruled(ruling) | Gated::Left(ruling) => *ruling,
         }
-        payload.evidence = input::evidence(&call.cwd, &call.tool, &asked.value, &call.input);
-        payload
-            .evidence
-            .extend(self.added(&call.tool, &call.input).await);
-        payload.evidence.extend(call.evidence.iter().cloned());
+    }
+
+    /// Holds rules against a call, and has somebody asked about it as far as `reach` goes.
+    ///
+    /// What denies it comes first, whichever rule that is. Who was asked about the call and has allowed it is not asked again by
+    /// another name of the same call.
+    pub(super) async fn gated(&self, call: ToolCall, reach: Reach) -> Gated {
+        let started = clock::now();
+        let budget = call.timeout.unwrap_or(self.config.forwarding_timeout);
+        let asked = self.asked(&call);
+        let mut evidence = input::evidence(&call.cwd, &call.tool, &asked.value, &call.input);
+        evidence.extend(self.added(&call.tool, &call.input).await);
+        evidence.extend(call.evidence.iter().cloned());
         let own = Hop {
             session_id: self.own.id.clone(),
             agent_name: self.agent.clone(),
@@ -186,11 +264,56 @@ impl Forwarder {
             Some(directory) => call.cwd.join(directory),
             None => call.cwd.clone(),
         };
-        let mut ask = self.complete(payload, &cwd, path);
-        ask.id = call.id;
-        ask.grants = call.grants;
-        ask.timeout = call.timeout.unwrap_or(ask.timeout);
-        self.send(ask).await
+        let (_, home) = path_spellings(".", &call.cwd);
+        let is_outside = |path: &str| {
+            let (_, canonical) = path_spellings(path, &call.cwd);
+            !Path::new(&canonical).starts_with(&home)
+        };
+        let ask_of = |asked: &Asked, rules_only: bool| {
+            let mut payload = asked.plain().payload();
+            if !call.tool.eq_ignore_ascii_case(&asked.surface) {
+                payload.request.invoked_tool_name = Some(call.tool.clone());
+            }
+            payload.evidence.clone_from(&evidence);
+            if asked.kind == PayloadKind::ExternalDirectory {
+                payload.evidence.push(Evidence {
+                    label: "working directory".to_owned(),
+                    text: home.clone(),
+                    detail: None,
+                });
+            }
+            let mut ask = self.complete(payload, &cwd, path.clone());
+            ask.grants = exactly(asked, ask.access_intent.as_ref());
+            ask.timeout = budget.saturating_sub(clock::now().since(started));
+            ask.rules_only = rules_only;
+            ask
+        };
+        let guards = call.guards(&asked, is_outside);
+        let guards = guards.iter().enumerate().map(|(place, guard)| {
+            let mut ask = ask_of(guard, true);
+            ask.id = call.id.as_ref().map(|id| format!("{id}.{place}"));
+            self.send(ask)
+        });
+        if let Some(ruling) = until_settled(guards.collect()).await {
+            return Gated::Ruled(Box::new(ruling));
+        }
+        let is_within = || asked.kind != PayloadKind::Path || !is_outside(&asked.value);
+        let rules_only = match reach {
+            Reach::All => false,
+            Reach::Rules => call.is_seen_whole(),
+            Reach::RulesWithin => is_within(),
+        };
+        let mut ask = ask_of(&asked, rules_only);
+        ask.id.clone_from(&call.id);
+        if !call.grants.is_empty() {
+            ask.grants.clone_from(&call.grants);
+        }
+        let ruling = self.send(ask).await;
+        if rules_only && ruling.decision().is_unruled() {
+            Gated::Left(Box::new(ruling))
+        } else {
+            Gated::Ruled(Box::new(ruling))
+        }
     }
 
     /// What is asked of a call. A tool that the configuration knows to run command lines is one.
@@ -249,6 +372,14 @@ impl Forwarder {
             Spellings {
                 values,
                 boundary: Some(canonical),
+            }
+        } else if payload.kind == PayloadKind::Path {
+            // A tool of its own: its rules are held against the path as it is spelled, and only denies against the others.
+            let (others, _) = path_spellings(&facts.value, cwd);
+            let others = others.into_iter().filter(|other| *other != facts.value);
+            Spellings {
+                values: std::iter::once(facts.value.clone()).chain(others).collect(),
+                boundary: None,
             }
         } else {
             Spellings {

@@ -16,6 +16,7 @@ mod events;
 mod exit;
 mod forward;
 mod grants;
+mod hook;
 mod identity;
 mod input;
 mod install;
@@ -85,6 +86,8 @@ struct PlaceArgs {
 enum Command {
     /// Forward one ask to the parent session, wait, and print the decision
     Ask(ask::Args),
+    /// Answer a host that is about to call a tool, as its hook
+    Hook(hook::Args),
     /// Serve a session: answer its children by policy or by asking you
     Serve(serve::Args),
     /// Start a child with the environment that its asks need
@@ -175,6 +178,7 @@ pub fn run() -> ExitCode {
     let place = cli.place;
     let ended = match cli.command {
         Command::Ask(args) => ask::run(&env, &place, args),
+        Command::Hook(args) => Ok(hook::run(&env, &place, &args)),
         Command::Serve(args) => serve::run(&env, &place, args),
         Command::Launch(args) => launch::run(&env, &place, args),
         Command::Status(args) => status::run(&env, &place, &args),

@@ -1,8 +1,6 @@
 //! What is written for a person and for programs. Data goes to stdout, everything else to stderr; nothing of an ask reaches
 //! either unescaped.
 
-#![expect(clippy::print_stderr, reason = "this is the module that prints")]
-
 use std::io::{self, Write as _};
 
 use anyhow::Context as _;
@@ -79,24 +77,32 @@ impl Drop for Out {
     }
 }
 
+/// Writes a line for the person. One that reads no more changes nothing about what is done.
+fn to_stderr(line: &str) {
+    let _nobody_reads = writeln!(io::stderr(), "{line}");
+}
+
 /// Says something to the person that is no data.
 pub(super) fn say(line: &str) {
-    eprintln!("{line}");
+    to_stderr(line);
 }
 
 /// Warns of something that does not stop the program.
 pub(super) fn warn(message: &str) {
-    eprintln!("warning: {}", text::visible(message));
+    to_stderr(&format!("warning: {}", text::visible(message)));
 }
 
 /// Prints an error with its causes, and what to do next.
 pub(super) fn error(error: &anyhow::Error, hint: Option<&str>) {
-    eprintln!("error: {}", text::visible(&error.to_string()));
+    to_stderr(&format!("error: {}", text::visible(&error.to_string())));
     for cause in error.chain().skip(1) {
-        eprintln!("  caused by: {}", text::visible(&cause.to_string()));
+        to_stderr(&format!(
+            "  caused by: {}",
+            text::visible(&cause.to_string())
+        ));
     }
     if let Some(hint) = hint {
-        eprintln!("\nhint: {hint}");
+        to_stderr(&format!("\nhint: {hint}"));
     }
 }
 

@@ -11,8 +11,11 @@ use serde_json::Value;
 
 use crate::ask::PlainAsk;
 use crate::policy::BASH_SURFACE;
-use crate::presentation::evidence::{pointed_at, value_of};
+use crate::presentation::evidence::{patched, pointed_at, value_of};
 use crate::wire::{ApprovalGrant, Evidence, Hop, PayloadKind};
+
+/// Most files of one patch that rules are held against one by one.
+const MAX_PATCHED: usize = 64;
 
 /// How the tools of MCP servers are named by those who put both names into one.
 const MCP_PREFIX: &str = "mcp__";
@@ -116,6 +119,9 @@ impl ToolCall {
                 return Asked::new(surface, PayloadKind::Path, path);
             }
         }
+        if let Some([path]) = patched_files(self).as_deref() {
+            return Asked::new("edit", PayloadKind::Path, path);
+        }
         if matches!(self.tool.as_str(), "Skill" | "skill")
             && let Some(skill) = of(PayloadKind::Skill)
         {
@@ -126,6 +132,41 @@ impl ToolCall {
         }
         let value = self.telling().unwrap_or(&self.tool);
         Asked::new(&self.tool, PayloadKind::Tool, value)
+    }
+
+    /// What else rules are held against: the name that the host has for the tool, and the files that the call works on, as paths and,
+    /// where `is_outside` says so, as ones outside of the working directory. These can hold a call back; none of them lets it run.
+    pub fn guards(&self, asked: &Asked, is_outside: impl Fn(&str) -> bool) -> Vec<Asked> {
+        let mut guards = Vec::new();
+        if asked.surface != self.tool {
+            guards.push(Asked::new(&self.tool, asked.kind, &asked.value));
+        }
+        let patched = patched_files(self).unwrap_or_default();
+        let is_patch = !patched.is_empty();
+        let one = (asked.kind == PayloadKind::Path).then_some(asked.value.as_str());
+        let direction = match asked.surface.as_str() {
+            "read" | "find" | "grep" | "ls" => "_read",
+            "write" | "edit" => "_write",
+            _ if is_patch => "_write",
+            _ => "",
+        };
+        let many = if one.is_some() { &[][..] } else { &patched };
+        for path in one.iter().chain(many.iter().take(MAX_PATCHED)) {
+            if one.is_none() {
+                guards.push(Asked::new("edit", PayloadKind::Path, path));
+            }
+            let of = |family: &str, kind| Asked::new(&format!("{family}{direction}"), kind, path);
+            guards.push(of("path", PayloadKind::Path));
+            if is_outside(path) {
+                guards.push(of("external_directory", PayloadKind::ExternalDirectory));
+            }
+        }
+        guards
+    }
+
+    /// Whether rules can be held against everything that the call works on. What cannot be seen whole is asked about.
+    pub fn is_seen_whole(&self) -> bool {
+        !is_patch(&self.tool) || patched_files(self).is_some_and(|paths| paths.len() <= MAX_PATCHED)
     }
 
     /// The tool of an MCP server as `server:tool`.
@@ -185,6 +226,15 @@ fn is_shell(tool: &str) -> bool {
         tool,
         "Bash" | "bash" | "shell" | "local_shell" | "exec_command" | "run_shell_command"
     )
+}
+
+fn is_patch(tool: &str) -> bool {
+    matches!(tool, "apply_patch" | "patch")
+}
+
+/// The files that a patch names.
+fn patched_files(call: &ToolCall) -> Option<Vec<&str>> {
+    is_patch(&call.tool).then(|| patched(&call.input)).flatten()
 }
 
 /// The surface of a tool that works on files.
@@ -282,6 +332,94 @@ mod tests {
             asked("Upload", json!({"path": "/etc/passwd"})),
             is("Upload", PayloadKind::Path, "/etc/passwd")
         );
+    }
+
+    fn guards(tool: &str, input: Value) -> Vec<(String, String)> {
+        let call = ToolCall::new(tool, input, "/w");
+        let guards = call.guards(&call.asked(), |path| path.starts_with("/etc"));
+        guards
+            .into_iter()
+            .map(|guard| (guard.surface, guard.value))
+            .collect()
+    }
+
+    fn owned<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(String, String)> {
+        pairs.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec()
+    }
+
+    #[test]
+    fn rules_for_paths_and_for_the_hosts_own_name_hold_as_well() {
+        assert_eq!(
+            guards("Bash", json!({"command": "ls"})),
+            owned([("Bash", "ls")])
+        );
+        assert_eq!(guards("WebSearch", json!({"query": "x"})), []);
+        assert_eq!(
+            guards("Read", json!({"file_path": "/etc/passwd"})),
+            owned([
+                ("Read", "/etc/passwd"),
+                ("path_read", "/etc/passwd"),
+                ("external_directory_read", "/etc/passwd")
+            ])
+        );
+        assert_eq!(
+            guards("Edit", json!({"file_path": "a"})),
+            owned([("Edit", "a"), ("path_write", "a")])
+        );
+        assert_eq!(
+            guards("Upload", json!({"path": "/etc/passwd"})),
+            owned([
+                ("path", "/etc/passwd"),
+                ("external_directory", "/etc/passwd")
+            ])
+        );
+    }
+
+    #[test]
+    fn each_file_of_a_patch_is_looked_at() {
+        let patch = |files: &[&str]| {
+            let files = files
+                .iter()
+                .map(|file| format!("*** Delete File: {file}\n"));
+            let text: String = files.collect();
+            json!({"command": format!("*** Begin Patch\n{text}*** End Patch\n")})
+        };
+        let one = patch(&["a"]);
+        assert_eq!(
+            asked("apply_patch", one.clone()),
+            is("edit", PayloadKind::Path, "a")
+        );
+        assert_eq!(
+            guards("apply_patch", one),
+            owned([("apply_patch", "a"), ("path_write", "a")])
+        );
+        let two = patch(&["a", "/etc/b"]);
+        assert_eq!(
+            asked("apply_patch", two.clone()),
+            is("apply_patch", PayloadKind::Tool, "apply_patch")
+        );
+        assert_eq!(
+            guards("apply_patch", two),
+            owned([
+                ("edit", "a"),
+                ("path_write", "a"),
+                ("edit", "/etc/b"),
+                ("path_write", "/etc/b"),
+                ("external_directory_write", "/etc/b")
+            ])
+        );
+        let names: Vec<String> = (0..65).map(|n| n.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (input, is_whole) in [
+            (patch(&names), false),
+            (patch(&["a"]), true),
+            (json!({"command": "nonsense"}), false),
+        ] {
+            assert_eq!(
+                ToolCall::new("apply_patch", input, "/w").is_seen_whole(),
+                is_whole
+            );
+        }
     }
 
     #[test]

@@ -10,7 +10,12 @@
 //! * A name of the host is mapped to a surface of the rules only where its input has what that surface is about.
 
 mod call;
+mod claude_code;
+mod codex;
+mod gemini;
+pub mod hook;
 pub mod install;
 pub mod shims;
+mod suggestion;
 
 pub use call::{Asked, Subagent, ToolCall, agent_sessions};

@@ -24,7 +24,7 @@ use crate::wire::{Generation, SessionId, SessionIdError};
 pub const MAX_CONFIG_BYTES: usize = 32 << 20;
 
 /// Every key of a configuration.
-pub const CONFIG_KEYS: [&str; 30] = [
+pub const CONFIG_KEYS: [&str; 31] = [
     "$schema",
     "debugLog",
     "permissionReviewLog",
@@ -55,6 +55,7 @@ pub const CONFIG_KEYS: [&str; 30] = [
     "evidenceFormatters",
     "limits",
     "persistGrants",
+    "hooks",
 ];
 
 /// The session that is addressed and served when nobody names one.
@@ -134,6 +135,8 @@ pub struct Config {
     pub limits: Limits,
     /// `persistGrants`: grants survive a restart of the server. Off.
     pub persist_grants: Switch,
+    /// `hooks`: what the hook of a host does beyond answering it.
+    pub hooks: Hooks,
     /// What the operator should know about the file.
     pub notices: Vec<Notice>,
     /// The keys that stand in the file, and where.
@@ -171,6 +174,7 @@ impl Default for Config {
             evidence_formatters: BTreeMap::new(),
             limits: Limits::default(),
             persist_grants: Switch::Off,
+            hooks: Hooks::default(),
             notices: Vec::new(),
             stated: BTreeMap::new(),
         }
@@ -259,6 +263,15 @@ pub struct Program {
     /// Where it runs, and from where a relative path of it leads; `None` for wherever askrelay runs. No file says this: whoever
     /// reads the configuration of a project sets it, so that the files that run are those that were trusted.
     pub directory: Option<PathBuf>,
+}
+
+/// What the hook of a host does beyond answering it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hooks {
+    /// `denyStops`: what a person denies stops the agent as well, where its host can do that. Off.
+    pub deny_stops: Switch,
+    /// `hostRemembers`: what a person grants to a session is told to its host, which then asks no more. Off.
+    pub host_remembers: Switch,
 }
 
 /// How much a session takes in before it denies.

@@ -95,6 +95,7 @@ pub const KEYS: [Key; CONFIG_KEYS.len()] = {
         key("evidenceFormatters", Add, InTheAsker),
         key("limits", Lower, AtOnce),
         key("persistGrants", Nothing, FromStart),
+        key("hooks", Nothing, InTheAsker),
     ]
 };
 
@@ -163,6 +164,10 @@ impl Config {
                 "perRequesterPerMinute": self.limits.per_requester_per_minute,
             }),
             "persistGrants" => self.persist_grants.is_on().into(),
+            "hooks" => json!({
+                "denyStops": self.hooks.deny_stops.is_on(),
+                "hostRemembers": self.hooks.host_remembers.is_on(),
+            }),
             _ => Value::Null,
         }
     }
@@ -342,7 +347,7 @@ mod tests {
             "authorizers": {"x": {"command": ["/x"], "timeoutMs": 4, "env": ["A"]}}, "annotatorChain": ["y"],
             "annotators": {"y": {"command": ["/y"]}}, "evidenceFormatters": {"edit": {"command": ["/z"]}},
             "limits": {"perRequesterPending": 1, "perSessionPending": 2, "perRequesterPerMinute": 3},
-            "persistGrants": true
+            "persistGrants": true, "hooks": {"denyStops": true, "hostRemembers": true}
         }"#;
         let config = Config::read(text.as_bytes(), "test").unwrap();
         let valued = KEYS

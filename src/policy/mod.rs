@@ -40,7 +40,7 @@ mod trace;
 
 pub use crate::wire::Lifetime;
 pub use config::{
-    CONFIG_KEYS, Config, ConfigError, ConfigProblem, DEFAULT_SESSION, Family, Inbox, Limits,
+    CONFIG_KEYS, Config, ConfigError, ConfigProblem, DEFAULT_SESSION, Family, Hooks, Inbox, Limits,
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 pub use dialog_keys::DialogKeys;

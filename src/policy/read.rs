@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::BASH_SURFACE;
 use super::config::{
-    CONFIG_KEYS, Config, ConfigError, ConfigProblem, DAY, Family, Inbox, Limits, LogRotation,
-    MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
+    CONFIG_KEYS, Config, ConfigError, ConfigProblem, DAY, Family, Hooks, Inbox, Limits,
+    LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
 };
 use super::dialog_keys::{self, DialogKeys};
 use super::examples::{Expected, Trial};
@@ -378,6 +378,7 @@ impl Reader<'_> {
                 config.evidence_formatters = programs(node, key, "tool", 1_000)?;
             }
             "limits" => config.limits = limits(node, key)?,
+            "hooks" => config.hooks = hooks(node, key)?,
             "persistGrants" => config.persist_grants = switch(node, key)?,
             _ => return unknown_key(member, None, &CONFIG_KEYS),
         }
@@ -884,6 +885,19 @@ fn log_rotation(node: &Node, what: &str) -> Read<LogRotation> {
         }
     }
     Ok(rotation)
+}
+
+fn hooks(node: &Node, what: &str) -> Read<Hooks> {
+    let mut hooks = Hooks::default();
+    for member in object(node, what)? {
+        let slot = match member.key.as_str() {
+            "denyStops" => &mut hooks.deny_stops,
+            "hostRemembers" => &mut hooks.host_remembers,
+            _ => return unknown_key(member, Some(what), &["denyStops", "hostRemembers"]),
+        };
+        *slot = switch(&member.node, &member.key)?;
+    }
+    Ok(hooks)
 }
 
 fn limits(node: &Node, what: &str) -> Read<Limits> {

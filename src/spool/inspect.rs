@@ -126,9 +126,15 @@ impl Spool {
 
     /// Hands every candidate in the inbox of the session called `name` on disk to `see`, in the order of their names. An inbox
     /// that cannot be looked into is handed over itself, with the reason: one bad session must not hide the others.
-    pub fn each_request(
+    pub fn each_request(&self, name: &str, see: impl FnMut(RequestView)) -> Result<(), SpoolError> {
+        self.each_request_from(name, b"", see)
+    }
+
+    /// The same, of the files whose names begin with `start`.
+    pub fn each_request_from(
         &self,
         name: &str,
+        start: &[u8],
         mut see: impl FnMut(RequestView),
     ) -> Result<(), SpoolError> {
         let Some(sessions) = self.open_top(SESSIONS)? else {
@@ -138,7 +144,9 @@ impl Spool {
         let listed = open_below(&sessions, &[name, REQUESTS]).and_then(|requests| {
             if let Some(requests) = &requests {
                 requests.each_name(|name| {
-                    names.extend(name.to_bytes().ends_with(b".json").then(|| name.to_owned()));
+                    let name_bytes = name.to_bytes();
+                    let is_wanted = name_bytes.starts_with(start) && name_bytes.ends_with(b".json");
+                    names.extend(is_wanted.then(|| name.to_owned()));
                 })?;
             }
             Ok(requests)

@@ -24,6 +24,7 @@ use serde_json::Value;
 
 pub use self::diff::{DIFF_LABEL, LineClass, line_classes};
 pub use self::fields::{pointed_at, value_of};
+pub use self::patch::patched;
 use crate::wire::Evidence;
 
 /// One call of a tool that is asked about.

@@ -64,6 +64,27 @@ pub(super) fn evidence(call: &Call<'_>) -> Option<Vec<Evidence>> {
     Some(entries)
 }
 
+/// The files that a patch names, each once; `None` where the input holds no patch that can be read.
+pub fn patched(input: &Value) -> Option<Vec<&str>> {
+    let text = match Members::of(input) {
+        Some(mut input) => input.text(&PATCHES).or_else(|| input.text(&COMMANDS)),
+        None => input.as_str(),
+    }?;
+    let mut paths = Vec::new();
+    for section in parse(text)? {
+        let (path, other) = match section {
+            Section::Add { path, .. } | Section::Delete { path } => (path, None),
+            Section::Update { path, moved_to, .. } => (path, moved_to),
+        };
+        for path in [Some(path), other].into_iter().flatten() {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    Some(paths)
+}
+
 fn parse(text: &str) -> Option<Vec<Section<'_>>> {
     let mut lines = text.trim().lines().peekable();
     if lines.next()?.trim_end() != BEGIN {

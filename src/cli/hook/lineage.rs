@@ -1,0 +1,82 @@
+//! Who asks, where a hook asks: the host's session, and the sessions that it was started in.
+//!
+//! A hook is a new process for each call, so it goes by the host's session and not by an id of its own: what is granted to a session
+//! holds for all its hooks. A host that was started by the tool of another one has that one's session in the environment that it was
+//! started with; its own hooks do not, for it puts its own in its place.
+
+use crate::cli::env::{self, Env};
+use crate::cli::forward::Who;
+use crate::host::hook::{Asking, Host};
+use crate::process;
+use crate::wire::Hop;
+
+/// Most sessions of hosts, one started in another, that are named.
+const MAX_NESTED: usize = 4;
+
+const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
+const CLAUDE_PID: &str = "CLAUDE_PID";
+const GEMINI_SESSION: &str = "GEMINI_SESSION_ID";
+
+/// Who asks.
+pub(super) fn who(env: &Env, host: Host, asking: &Asking) -> Who {
+    let named = env.text(env::AGENT);
+    let launched = launched(env).filter(|own| *own != asking.session);
+    let agent_name = match (&asking.agent_name, &launched, &named) {
+        // What the process was named as, its session is as well, unless the process has a session of its own.
+        (Some(name), _, _) | (None, None, Some(name)) => name.clone(),
+        (None, _, _) => host.name().to_owned(),
+    };
+    let mut sessions = vec![Hop {
+        session_id: asking.session.clone(),
+        agent_name,
+    }];
+    sessions.extend(outer_sessions(env, host, &asking.session));
+    sessions.extend(launched.map(|session_id| Hop {
+        session_id,
+        agent_name: named.unwrap_or_else(|| host.name().to_owned()),
+    }));
+    let own = sessions.pop();
+    Who {
+        from: own.as_ref().map(|own| own.session_id.clone()),
+        agent: own.map(|own| own.agent_name),
+        within: sessions,
+        ..Who::default()
+    }
+}
+
+/// The session that a launcher gave to the process that the host is. One that has no parent is a session that is served, and not the
+/// host's.
+fn launched(env: &Env) -> Option<String> {
+    env.text(env::PARENT_SESSION)?;
+    env.text(env::SESSION)
+}
+
+/// The sessions of hosts that this one was started in, innermost first.
+fn outer_sessions(env: &Env, host: Host, own: &str) -> Vec<Hop> {
+    let mut found: Vec<Hop> = Vec::new();
+    let mut add = |session: Option<String>, host: Host| {
+        let Some(session_id) = session else { return };
+        let is_known = session_id == own || found.iter().any(|hop| hop.session_id == session_id);
+        if !is_known && found.len() < MAX_NESTED {
+            found.push(Hop {
+                session_id,
+                agent_name: host.name().to_owned(),
+            });
+        }
+    };
+    // Of another host's hook this is the session around it; of its own it is the session itself.
+    add(env.text(CLAUDE_SESSION), Host::ClaudeCode);
+    if host != Host::Gemini {
+        add(env.text(GEMINI_SESSION), Host::Gemini);
+    }
+    let mut pid = env.text(CLAUDE_PID).and_then(|pid| pid.parse().ok());
+    for _ in 0..MAX_NESTED {
+        let Some(claude) = pid else { break };
+        let [session, outer] = process::started_with(claude, [CLAUDE_SESSION, CLAUDE_PID]);
+        add(session, Host::ClaudeCode);
+        pid = outer
+            .and_then(|pid| pid.parse().ok())
+            .filter(|outer| *outer != claude);
+    }
+    found
+}

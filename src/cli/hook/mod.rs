@@ -1,0 +1,301 @@
+//! `askrelay hook HOST`: answers a host that is about to call a tool.
+//!
+//! The host runs what nobody denies in its own words: silence, a crash, a signal or an answer too late lets the call go on. So whatever
+//! happens here ends in a denial that the host understands, in time. Where it is not even known what the host waits for, the end is exit
+//! code 2 with the reason on stderr, which each of them takes for a denial before a call; where the host asks a person itself, it
+//! then does.
+
+mod lineage;
+mod orphan;
+mod withdraw;
+
+use std::cell::Cell;
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::env::Env;
+use super::exit::Exit;
+use super::forward::{Forwarder, Gated, Ruling};
+use super::output::Out;
+use super::place::Place;
+use super::{PlaceArgs, hint_of, role};
+use crate::clock::{self, Moment};
+use crate::host::hook::{self, Asking, Gate, Host, Input, Unusable, Verdict};
+use crate::policy::Hooks;
+use crate::presentation::text::visible;
+use crate::process;
+use crate::wire::{DecisionSource, DecisionState, MAX_REQUEST_BYTES, tool_input_from_json};
+
+/// What is left of the host's own time when the hook gives up.
+const MARGIN: Duration = Duration::from_secs(10);
+/// How long the host is given to say what it wants. It has written that before it waits.
+const STDIN_TIME: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The host that starts it
+    #[arg(value_name = "HOST")]
+    host: HostName,
+    /// How long the host waits for its hook [default: 600, of gemini 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    host_timeout: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum HostName {
+    /// Claude Code: PreToolUse, PermissionRequest, and what tells of their end
+    ClaudeCode,
+    /// Codex CLI: PreToolUse, PermissionRequest
+    Codex,
+    /// Gemini CLI: BeforeTool
+    Gemini,
+}
+
+impl From<HostName> for Host {
+    fn from(name: HostName) -> Self {
+        match name {
+            HostName::ClaudeCode => Self::ClaudeCode,
+            HostName::Codex => Self::Codex,
+            HostName::Gemini => Self::Gemini,
+        }
+    }
+}
+
+/// Runs the hook. There is no error: each is a denial.
+pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> Exit {
+    let host = Host::from(args.host);
+    let hook = Hook {
+        env,
+        place_args,
+        host,
+        gives_up: gives_up_after(args.host_timeout.unwrap_or(host.usual_timeout())),
+        started: clock::now(),
+        gate: Cell::new(None),
+    };
+    let verdict = match process::caught(|| hook.verdict()) {
+        Ok(Ok(verdict)) => verdict,
+        Ok(Err(error)) => denied(explained(&error)),
+        Err(panic) => denied(format!("the hook itself failed: {panic}")),
+    };
+    say(host, hook.gate.get(), &verdict)
+}
+
+/// When the hook gives up, so that its denial is in time.
+fn gives_up_after(host_timeout: u64) -> Duration {
+    let whole = Duration::from_secs(host_timeout);
+    whole.saturating_sub(MARGIN.min(whole / 2))
+}
+
+fn denied(reason: impl AsRef<str>) -> Verdict {
+    Verdict::Deny {
+        reason: format!(
+            "[askrelay] Not decided, so not allowed: {}",
+            reason.as_ref()
+        ),
+        stops: false,
+    }
+}
+
+/// An error in one line, with what to do about it.
+fn explained(error: &anyhow::Error) -> String {
+    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let mut text = causes.join(": ");
+    if let (Some(hint), _) = hint_of(error) {
+        text.push_str(". What to do: ");
+        text.push_str(&hint);
+    }
+    text
+}
+
+/// Tells the host. Where it cannot be told in its own words, it is told by the exit code and on stderr.
+fn say(host: Host, gate: Option<Gate>, verdict: &Verdict) -> Exit {
+    let reason = match verdict {
+        Verdict::Leave => return Exit::Ok,
+        Verdict::Allow { .. } => "the answer cannot be written",
+        Verdict::Deny { reason, .. } => reason,
+    };
+    if let Some(gate) = gate {
+        let Some(answer) = hook::answer(host, gate, verdict) else {
+            return Exit::Ok;
+        };
+        let mut out = Out::stdout();
+        let written = out.json(&answer).and_then(|()| out.flush());
+        if written.is_ok() && !out.is_closed() && process::is_output_read() {
+            return Exit::Ok;
+        }
+    }
+    let _told = writeln!(std::io::stderr(), "{}", visible(reason));
+    Exit::Usage
+}
+
+/// One run of the hook.
+struct Hook<'a> {
+    env: &'a Env,
+    place_args: &'a PlaceArgs,
+    host: Host,
+    gives_up: Duration,
+    started: Moment,
+    /// What the host waits for, as soon as that is known.
+    gate: Cell<Option<Gate>>,
+}
+
+impl Hook<'_> {
+    fn verdict(&self) -> anyhow::Result<Verdict> {
+        super::runtime()?.block_on(async {
+            let mut signals = Signals::new()?;
+            tokio::select! {
+                biased;
+                () = signals.come() => Ok(denied("the hook was told to end before anybody answered")),
+                () = tokio::time::sleep(self.gives_up) => Ok(denied("nobody answered in time")),
+                verdict = self.answered() => verdict,
+            }
+        })
+    }
+
+    async fn answered(&self) -> anyhow::Result<Verdict> {
+        let bytes = tokio::time::timeout(STDIN_TIME, stdin()).await;
+        let bytes = bytes.context("the host did not say what it wants")??;
+        let input = tool_input_from_json(&bytes).context("what the host said cannot be used")?;
+        let input = hook::read(self.host, &input).map_err(|Unusable { reason, gate }| {
+            self.gate.set(gate);
+            anyhow::Error::msg(reason).context("what the host said cannot be used")
+        })?;
+        match input {
+            Input::Nothing => Ok(Verdict::Leave),
+            Input::Ended(ended) => {
+                let place = Place::new(self.env, self.place_args);
+                withdraw::withdraw(&place, &ended);
+                Ok(Verdict::Leave)
+            }
+            Input::Ask(asking) => {
+                self.gate.set(Some(asking.gate));
+                self.ask(*asking).await
+            }
+        }
+    }
+
+    async fn ask(&self, asking: Asking) -> anyhow::Result<Verdict> {
+        #[cfg(debug_assertions)]
+        crate::spool::fault::strike("hook", &asking.session);
+        let place = Place::new(self.env, self.place_args);
+        let who = lineage::who(self.env, self.host, &asking);
+        let forwarder = Forwarder::open(self.env, &place, who)?;
+        let settings = forwarder.config.hooks;
+        let mut call = asking.call;
+        let mark = hook::ask_mark(&asking.session, &call);
+        call.id = Some(format!("{mark}{}", role::minted()));
+        if call.cwd.as_os_str().is_empty() {
+            call.cwd = self.env.cwd().cloned().unwrap_or_default();
+        }
+        let left = self
+            .gives_up
+            .saturating_sub(clock::now().since(self.started));
+        // Who waits says itself that nobody answered; the hook's own end is behind it.
+        let left = left.saturating_sub(left.min(Duration::from_secs(1)) / 2);
+        call.timeout = Some(forwarder.config.forwarding_timeout.min(left));
+        let gated = tokio::select! {
+            biased;
+            gated = forwarder.gated(call, asking.reach) => gated,
+            () = orphan::host_is_gone(self.env) => {
+                return Ok(denied("the host has ended"));
+            }
+        };
+        forwarder.warn_of_log();
+        Ok(match gated {
+            Gated::Left(_) => Verdict::Leave,
+            Gated::Ruled(ruling) => verdict_of(&ruling, settings, &asking.suggestions),
+        })
+    }
+}
+
+/// What the host is told of an answer.
+fn verdict_of(ruling: &Ruling, settings: Hooks, suggestions: &[Value]) -> Verdict {
+    let decision = ruling.decision();
+    if decision.is_approved() {
+        let remembers =
+            settings.host_remembers.is_on() && decision.state == DecisionState::ApprovedForSession;
+        return Verdict::Allow {
+            because: format!("[askrelay] {}", decision.resolution().replace('_', " ")),
+            remember: if remembers {
+                hook::for_the_session(suggestions)
+            } else {
+                Vec::new()
+            },
+        };
+    }
+    let by_person = matches!(decision.decided_by.effective(), DecisionSource::User { .. });
+    let mut reason = ruling.text();
+    if let Some(hint) = ruling.hint() {
+        reason.push_str(". What to do: ");
+        reason.push_str(hint);
+    }
+    Verdict::Deny {
+        reason,
+        stops: by_person && settings.deny_stops.is_on(),
+    }
+}
+
+/// All that the host has to say. A thread reads it: whoever never closes the other end must not keep the hook from ending.
+async fn stdin() -> anyhow::Result<Vec<u8>> {
+    let (done, read) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("stdin".to_owned())
+        .spawn(move || {
+            let mut bytes = Vec::new();
+            let limit = MAX_REQUEST_BYTES as u64 + 1;
+            let read = std::io::stdin().take(limit).read_to_end(&mut bytes);
+            // A host that is not heard out may take that for a fault of its own.
+            let _heard_out = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            let _nobody_waits = done.send(read.map(|_| bytes));
+        })
+        .context("cannot read what the host says")?;
+    let read = read.await.context("cannot read what the host says")?;
+    read.context("cannot read what the host says")
+}
+
+/// The signals that tell a process to end.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn come(&mut self) {
+        let [terminate, interrupt, hangup] = &mut self.0;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hook_gives_up_before_its_host_does() {
+        for (host, own) in [
+            (600, 590),
+            (60, 50),
+            (86_400, 86_390),
+            (20, 10),
+            (5, 2),
+            (1, 0),
+        ] {
+            assert_eq!(gives_up_after(host).as_secs(), own, "{host}");
+        }
+        assert!(gives_up_after(1) > Duration::ZERO);
+    }
+}

@@ -1,0 +1,96 @@
+//! Taking back what was answered in the host's own dialog.
+//!
+//! A host that asks its person while the hook asks ours takes the first answer, and leaves the hook waiting. What comes next tells that
+//! the question is over: the call has run, its turn has ended. The hook that waits is told to end, and withdraws its ask itself.
+
+use crate::audit::{Entry, Event};
+use crate::cli::output;
+use crate::cli::place::Place;
+use crate::clock;
+use crate::host::hook::{Ended, Over, ask_mark, session_mark, turn_mark};
+use crate::process;
+use crate::spool::{Missing, RequesterLife, Spool};
+use crate::wire::{ForwardedPermissionRequest, ProcessMark};
+
+/// A request of a hook that waits.
+struct Waiting {
+    pid: u32,
+    mark: ProcessMark,
+    since: i64,
+    request_id: String,
+    requester: String,
+    target: String,
+}
+
+/// Has the hooks end that wait for an answer to what is over.
+pub(super) fn withdraw(place: &Place<'_>, ended: &Ended) {
+    // Who never asked has no spool, and nothing to take back.
+    let Ok(spool) = place.spool(Missing::Fail) else {
+        return;
+    };
+    let start = match &ended.what {
+        Over::Call(call) => ask_mark(&ended.session, call),
+        Over::Turn(agent) => turn_mark(&ended.session, agent.as_deref()),
+        Over::Session => session_mark(&ended.session),
+    };
+    let mut waiting = waiting(&spool, &start);
+    waiting.sort_by_key(|request| request.since);
+    let mut told: Vec<(u32, bool)> = Vec::new();
+    for request in waiting {
+        let was_told = match told.iter().find(|(pid, _)| *pid == request.pid) {
+            Some((_, was_told)) => *was_told,
+            // Of calls that are alike, one has come to its end.
+            None if matches!(ended.what, Over::Call(_)) && told.iter().any(|(_, told)| *told) => {
+                continue;
+            }
+            None => {
+                let was_told = process::ask_to_end(request.pid, &request.mark);
+                told.push((request.pid, was_told));
+                was_told
+            }
+        };
+        if was_told {
+            record(place, &request, &ended.event);
+        }
+    }
+}
+
+/// The requests of hooks whose names begin so.
+fn waiting(spool: &Spool, start: &str) -> Vec<Waiting> {
+    let mut found = Vec::new();
+    for inbox in spool.inboxes().unwrap_or_default() {
+        let seen = spool.each_request_from(&inbox, start.as_bytes(), |view| {
+            let (Ok((request, _)), true) = (view.content, view.life != RequesterLife::Gone) else {
+                return;
+            };
+            found.extend(of(*request));
+        });
+        if let Err(error) = seen {
+            output::warn(&error.to_string());
+        }
+    }
+    found
+}
+
+fn of(request: ForwardedPermissionRequest) -> Option<Waiting> {
+    let relay = request.relay?;
+    Some(Waiting {
+        pid: relay.pid?,
+        mark: relay.process,
+        since: request.created_at_ms,
+        request_id: request.id.as_str().to_owned(),
+        requester: request.requester_session_id,
+        target: request.target_session_id,
+    })
+}
+
+fn record(place: &Place<'_>, request: &Waiting, event: &str) {
+    let Ok(asking) = place.settings() else { return };
+    let entry = Entry::new(Event::AnsweredElsewhere)
+        .with("requestId", request.request_id.as_str())
+        .with("requesterSessionId", request.requester.as_str())
+        .with("targetSessionId", request.target.as_str())
+        .with("reason", format!("the host went on: {event}"));
+    let log = place.log(&asking.config);
+    let _logged = log.append_or_hold(clock::wall_ms(), &[entry]);
+}
