@@ -15,6 +15,8 @@ mod codex;
 mod gemini;
 pub mod hook;
 pub mod install;
+mod opencode;
+mod pi;
 pub mod shims;
 mod suggestion;
 

@@ -299,12 +299,21 @@ pub(crate) fn the_host_is_killed(host: Host) {
 /// The inner one is what pi would hand over: it stands for any agent that a command starts.
 pub(crate) fn an_agent_that_a_command_starts(host: Host) {
     let inner = r#"{"sessionId":"inner","tool":"write","input":{"path":"x"},"cwd":"/"}"#;
-    let line = format!("echo '{inner}' | '{}' hook pi", env!("CARGO_BIN_EXE_askrelay"));
+    let line = format!(
+        "echo '{inner}' | '{}' hook pi",
+        env!("CARGO_BIN_EXE_askrelay")
+    );
     let scene = Scene::of(host, vec![shell(&line)]);
-    let mut server = scene.serve("select", &json!({ "permission": { "bash": "allow", "write": "ask" } }));
+    let mut server = scene.serve(
+        "select",
+        &json!({ "permission": { "bash": "allow", "write": "ask" } }),
+    );
     let seen = scene.run(|| {
         let request = scene.requests(1).remove(0);
-        assert_eq!(request["accessIntent"]["principal"]["sessionId"], "inner", "{request}");
+        assert_eq!(
+            request["accessIntent"]["principal"]["sessionId"], "inner",
+            "{request}"
+        );
         let outer = request["requesterSessionId"].as_str().unwrap();
         assert!(!outer.is_empty() && outer != "inner", "{request}");
         server.choose(Choice::Approve);

@@ -49,7 +49,13 @@ pub(super) fn summary(
     if matches!(host, Host::Opencode | Host::Pi) {
         let texts = hosts::layers(env, host, project);
         let mut texts = texts.iter().filter_map(|layer| hosts::text_of(&layer.path));
-        return tell_summary(host, texts.any(|text| is_shim(&text)), true, on_path, checks);
+        return tell_summary(
+            host,
+            texts.any(|text| is_shim(&text)),
+            true,
+            on_path,
+            checks,
+        );
     }
     let hook_files = hosts::layers(env, host, project);
     let hook_files = hook_files.iter().filter(|layer| holds_hooks(layer));
@@ -348,16 +354,31 @@ fn shims(
             continue;
         };
         let Some(program) = program_of(&text).filter(|_| is_shim(&text)) else {
-            checks.warn("host.file", format!("{shown} is not of askrelay"), "look at what it is")?;
+            checks.warn(
+                "host.file",
+                format!("{shown} is not of askrelay"),
+                "look at what it is",
+            )?;
             continue;
         };
         if shim(host, &program).as_deref() == Some(&*text) {
-            checks.ok("hook.present", format!("{shown} ({}) is as it would be put there now", layer.whose))?;
+            checks.ok(
+                "hook.present",
+                format!("{shown} ({}) is as it would be put there now", layer.whose),
+            )?;
         } else {
-            checks.warn("hook.present", format!("{shown} is not as it would be put there now"), again.clone())?;
+            checks.warn(
+                "hook.present",
+                format!("{shown} is not as it would be put there now"),
+                again.clone(),
+            )?;
         }
         if !is_program(Path::new(&program)) {
-            checks.fail("hook.program", format!("{shown} starts {program}, which is not there"), again.clone())?;
+            checks.fail(
+                "hook.program",
+                format!("{shown} starts {program}, which is not there"),
+                again.clone(),
+            )?;
         }
         gates.push(Gate {
             event: SHIM_EVENT.to_owned(),

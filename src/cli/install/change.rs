@@ -7,7 +7,9 @@ use similar::TextDiff;
 
 use crate::cli::Hinted;
 use crate::clock;
-use crate::host::install::{EditError, Host, MAX_HOST_CONFIG_BYTES, TomlError, TrustError, is_shim};
+use crate::host::install::{
+    EditError, Host, MAX_HOST_CONFIG_BYTES, TomlError, TrustError, is_shim,
+};
 use crate::presentation::text::visible;
 use crate::spool::{ForeignError, ForeignFile, InstallStore, Installed, SpoolError};
 

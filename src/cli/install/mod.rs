@@ -19,8 +19,8 @@ use super::output::{self, Out};
 use super::place::Place;
 use super::{Hinted, PlaceArgs};
 use crate::host::install::{
-    self, Host, Trust, TrustEntry, entries_of, find, is_project_trusted, is_shim, shim, trust_of, with_trust,
-    without_trust,
+    self, Host, Trust, TrustEntry, entries_of, find, is_project_trusted, is_shim, shim, trust_of,
+    with_trust, without_trust,
 };
 use crate::presentation::text::visible;
 use crate::spool::InstallStore;
@@ -189,7 +189,10 @@ impl<'a> Task<'a> {
         let there = seen.text();
         if !there.is_empty() && !is_shim(there) {
             return Err(Hinted::usage(
-                format!("{} is not of askrelay", visible(&seen.path().to_string_lossy())),
+                format!(
+                    "{} is not of askrelay",
+                    visible(&seen.path().to_string_lossy())
+                ),
                 "nothing was changed; move the file away, and repeat the command",
             ));
         }
