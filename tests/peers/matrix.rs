@@ -245,7 +245,10 @@ impl Scene {
         Seen {
             way: self.way,
             ran: self.has("ran"),
-            told: told.iter().map(|text| text.replace(&home, "HOME")).collect(),
+            told: told
+                .iter()
+                .map(|text| text.replace(&home, "HOME"))
+                .collect(),
             asked_here,
         }
     }
@@ -426,6 +429,18 @@ pub(crate) fn a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial(wa
     seen.document("no rule is about it, and the hook is killed");
 }
 
+pub(crate) fn what_is_granted_for_the_session_is_not_asked_again_by_the_next_hook(way: Way) {
+    let lines = ["touch ran", "rm ran", "touch ran"].map(|line| vec![way.shell(line)]);
+    let scene = Scene::new(way, move |turn| turn.after(lines.clone()));
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| {
+        server.choose(Choice::Session);
+        server.choose(Choice::ThisSubagent);
+    });
+    seen.assert_ran();
+    assert_eq!(seen.told.len(), 3, "{seen:?}");
+}
+
 pub(crate) fn an_allow_list_lets_through_what_it_names_and_nothing_else(way: Way) {
     let lines = ["touch ran", "touch other"].map(|line| vec![way.shell(line)]);
     let scene = Scene::new(way, move |turn| turn.after(lines.clone()));
@@ -451,6 +466,7 @@ macro_rules! held_to_all {
             a_hook_that_is_killed_leaves_a_denial
             a_hook_that_is_not_there_leaves_a_denial
             of_two_calls_at_once_each_gets_its_own_answer
+            what_is_granted_for_the_session_is_not_asked_again_by_the_next_hook
             an_allow_list_lets_through_what_it_names_and_nothing_else
             what_no_rule_is_about_is_asked_once
             a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial
