@@ -101,7 +101,11 @@ fn a_subagent_asks_the_session_that_serves_and_is_shown_below_its_parent() {
     let host = Process::start_unattended("pi", run);
     let seen = scene.finish(host, || {
         let request = scene.requests(1).remove(0);
-        assert_eq!(request["requesterAgentName"], "the-root", "{request}");
+        assert_eq!(request["requesterSessionId"], "the-root", "{request}");
+        assert_eq!(
+            request["accessIntent"]["principal"]["agentName"], "scout",
+            "{request}"
+        );
         server.choose(Choice::Approve);
     });
     assert!(scene.has("ran"), "{seen:?}");
