@@ -44,8 +44,7 @@ fn every_test_that_is_named_is_there() {
             let name = path.rsplit("::").next().unwrap_or_default();
             let is_there = |home: &String| {
                 // What is installed beside the tests of the peers is too much to go through.
-                home.starts_with("tests/peers/") && fixtures::is_there(home)
-                    || files.contains(home)
+                home.starts_with("tests/peers/") && fixtures::is_there(home) || files.contains(home)
             };
             let is_in = |home: &String| {
                 is_there(home) && fixtures::text(home).contains(&format!("fn {name}("))
