@@ -24,6 +24,9 @@ pub(super) const CONFIG: &str = "ASKRELAY_CONFIG";
 /// Review log.
 pub(super) const LOG: &str = "ASKRELAY_LOG";
 
+/// The session of Claude Code that started this process as an MCP server.
+pub(super) const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
+
 /// Key that the parent session seals its answers with: no other answer counts.
 pub(super) const SERVING_KEY: &str = "ASKRELAY_SERVING_KEY";
 

@@ -97,7 +97,13 @@ fn of_server(name: &str, servers: &[&str]) -> Option<(String, String)> {
     let found = servers.iter().filter_map(|server| {
         let prefix: String = server
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
+                    c
+                } else {
+                    '_'
+                }
+            })
             .chain(['_'])
             .collect();
         let tool = name.strip_prefix(&prefix).filter(|tool| !tool.is_empty())?;
@@ -172,7 +178,7 @@ mod tests {
         }
     }
 
-    fn call(tool: &str, more: Value) -> Value {
+    fn call(tool: &str, more: &Value) -> Value {
         let mut whole = json!({"sessionId": "ses_1", "agent": "build", "tool": tool, "input": {}, "cwd": "/w", "gate": "calls"});
         let members = whole.as_object_mut().unwrap();
         members.extend(more.as_object().unwrap().clone());
@@ -189,33 +195,56 @@ mod tests {
             ("task", json!({}), Reach::Rules),
             ("bash", json!({"gate": "asks"}), Reach::Rules),
             ("bash", json!({"gate": "nobody knows"}), Reach::All),
-            ("bash", json!({"gate": "asks", "question": {"permission": "bash", "patterns": []}}), Reach::All),
+            (
+                "bash",
+                json!({"gate": "asks", "question": {"permission": "bash", "patterns": []}}),
+                Reach::All,
+            ),
             ("x_read", json!({"mcpServers": ["x"]}), Reach::All),
         ] {
-            let asking = asking(&call(tool, more.clone()));
+            let asking = asking(&call(tool, &more));
             assert_eq!(asking.reach, reach, "{tool} {more}");
         }
     }
 
     #[test]
     fn a_subagent_is_named_below_the_session_that_a_person_started() {
-        let root = asking(&call("bash", json!({})));
-        assert_eq!((root.session.as_str(), root.agent_name.as_deref()), ("ses_1", Some("build")));
+        let root = asking(&call("bash", &json!({})));
+        assert_eq!(
+            (root.session.as_str(), root.agent_name.as_deref()),
+            ("ses_1", Some("build"))
+        );
         assert_eq!(root.call.agent, None);
         let parents = json!([{"sessionId": "ses_a", "agent": "plan"}, {"sessionId": "ses_b", "agent": "general"}]);
-        let child = asking(&call("bash", json!({"agent": "explore", "parents": parents})));
-        assert_eq!((child.session.as_str(), child.agent_name.as_deref()), ("ses_a", Some("plan")));
+        let child = asking(&call(
+            "bash",
+            &json!({"agent": "explore", "parents": parents}),
+        ));
+        assert_eq!(
+            (child.session.as_str(), child.agent_name.as_deref()),
+            ("ses_a", Some("plan"))
+        );
         let agent = child.call.agent.unwrap();
-        assert_eq!((agent.id.as_str(), agent.kind.as_str()), ("ses_b.ses_1", "explore"));
+        assert_eq!(
+            (agent.id.as_str(), agent.kind.as_str()),
+            ("ses_b.ses_1", "explore")
+        );
     }
 
     #[test]
     fn a_tool_of_a_server_is_known_by_both_names() {
         let servers = json!({"mcpServers": ["tick", "tick.ets", "other"]});
-        let call = asking(&call("tick_ets_close", servers)).call;
-        assert_eq!((call.mcp_server.as_deref(), call.tool.as_str()), (Some("tick.ets"), "close"));
+        let call = asking(&call("tick_ets_close", &servers)).call;
+        assert_eq!(
+            (call.mcp_server.as_deref(), call.tool.as_str()),
+            (Some("tick.ets"), "close")
+        );
         assert_eq!(call.asked().value, "tick.ets:close");
-        for (name, servers) in [("tick_", vec!["tick"]), ("ticket", vec!["tick"]), ("bash", vec![])] {
+        for (name, servers) in [
+            ("tick_", vec!["tick"]),
+            ("ticket", vec!["tick"]),
+            ("bash", vec![]),
+        ] {
             assert_eq!(of_server(name, &servers), None, "{name}");
         }
     }
@@ -223,9 +252,12 @@ mod tests {
     #[test]
     fn a_question_says_why_opencode_asks() {
         let question = json!({"question": {"permission": "external_directory", "patterns": ["/etc/*", "/srv/*"]}});
-        let asking = asking(&call("read", question));
+        let asking = asking(&call("read", &question));
         assert_eq!(asking.gate, Gate::Permission);
-        assert_eq!(asking.call.evidence[0].text, "external_directory\n/etc/*\n/srv/*");
+        assert_eq!(
+            asking.call.evidence[0].text,
+            "external_directory\n/etc/*\n/srv/*"
+        );
     }
 
     #[test]
@@ -245,10 +277,16 @@ mod tests {
 
     #[test]
     fn there_is_always_an_answer() {
-        let denied = Verdict::Deny { reason: "no".to_owned(), stops: false };
+        let denied = Verdict::Deny {
+            reason: "no".to_owned(),
+            stops: false,
+        };
         assert_eq!(answer(&denied), json!({"decision": "deny", "reason": "no"}));
         assert_eq!(answer(&Verdict::Leave)["decision"], "none");
-        let allowed = Verdict::Allow { because: "x".to_owned(), remember: Vec::new() };
+        let allowed = Verdict::Allow {
+            because: "x".to_owned(),
+            remember: Vec::new(),
+        };
         assert_eq!(answer(&allowed)["decision"], "allow");
     }
 }

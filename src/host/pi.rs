@@ -66,7 +66,11 @@ mod tests {
             let Input::Ask(asking) = read(&input).unwrap() else {
                 panic!("{tool}");
             };
-            assert_eq!((asking.reach, asking.session.as_str()), (reach, "S"), "{tool}");
+            assert_eq!(
+                (asking.reach, asking.session.as_str()),
+                (reach, "S"),
+                "{tool}"
+            );
             assert_eq!(asking.call.tool, tool);
         }
     }
@@ -82,7 +86,13 @@ mod tests {
 
     #[test]
     fn what_is_no_call_is_unusable_and_never_nothing() {
-        for input in [json!(null), json!({}), json!({"sessionId": "S"}), json!({"tool": "bash"}), json!("bash")] {
+        for input in [
+            json!(null),
+            json!({}),
+            json!({"sessionId": "S"}),
+            json!({"tool": "bash"}),
+            json!("bash"),
+        ] {
             assert!(read(&input).is_err(), "{input}");
         }
     }

@@ -108,7 +108,9 @@ fn a_machine_without_agents_is_healthy_and_what_is_missing_is_said_with_what_to_
         [
             "ok: Claude Code is not here",
             "ok: Codex is not here",
-            "ok: Gemini CLI is not here"
+            "ok: Gemini CLI is not here",
+            "ok: opencode is not here",
+            "ok: pi is not here"
         ]
     );
     // It has changed nothing.
@@ -304,4 +306,76 @@ fn a_version_that_cannot_block_and_a_second_one_on_the_path_are_named() {
         stdout.contains("/old/claude (2.1.197 (Claude Code)) lets a tool run where its hook fails"),
         "{stdout}"
     );
+}
+
+#[test]
+fn chain_3_a_link_that_is_not_there_is_listed_with_those_that_are() {
+    let home = Home::new();
+    let config = home.spool.below("config/askrelay/config.json");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    let chain = json!({"authorizerChain": ["judge", "gone"], "authorizers": {"judge": {"command": ["/bin/true"]}}});
+    fs::write(&config, chain.to_string()).unwrap();
+    let (_, lines) = home.doctor(&[]);
+    assert_eq!(
+        of(&lines, "chain"),
+        [
+            "ok: the authorizer judge has a program",
+            "warn: the authorizer gone is skipped: there is no program for it",
+        ]
+    );
+}
+
+#[test]
+fn a_plugin_of_ours_is_looked_at_and_its_program_is_tried() {
+    for (host, file) in [
+        ("opencode", "config/opencode/plugins/askrelay.js"),
+        ("pi", "home/.pi/agent/extensions/askrelay.ts"),
+    ] {
+        let home = Home::new();
+        let (healthy, lines) = home.doctor(&[host]);
+        assert!(!healthy);
+        assert!(one(&lines, "hook.present").starts_with("fail: no hook of askrelay stands in "));
+        let program = home.script("bin/askrelay", "echo '{\"decision\": \"allow\"}'");
+        home.install(host, &program);
+        let (healthy, lines) = home.doctor(&[host]);
+        assert!(!healthy, "{lines:#?}");
+        assert!(
+            one(&lines, "hook.present").ends_with("is as it would be put there now"),
+            "{lines:#?}"
+        );
+        assert!(one(&lines, "hook.allow").starts_with("ok: "), "{lines:#?}");
+        assert!(one(&lines, "hook.deny").starts_with("fail: "), "{lines:#?}");
+        let file = home.spool.below(file);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{text}// edited\n")).unwrap();
+        let (_, lines) = home.doctor(&[host]);
+        assert!(
+            one(&lines, "hook.present").starts_with("warn: "),
+            "{lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn the_hook_of_each_agent_is_healthy_as_it_is_installed() {
+    for host in ["claude-code", "codex", "gemini"] {
+        let home = Home::new();
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_askrelay"));
+        let mut install = home.relay();
+        install.args(["install", host, "--yes"]);
+        if host == "codex" {
+            install.arg("--trust");
+        }
+        let (code, _, stderr) = run(install.arg("--program").arg(&program));
+        assert_eq!(code, 0, "{stderr}");
+        let (healthy, lines) = home.doctor(&[host]);
+        assert!(healthy, "{lines:#?}");
+        for check in ["hook.allow", "hook.deny", "hook.unserved"] {
+            let tried = of(&lines, check);
+            let gates = if host == "gemini" { 1 } else { 2 };
+            assert_eq!(tried.len(), gates, "{lines:#?}");
+        }
+        // The user's spool and log are not touched by what is tried.
+        assert!(!home.spool.root().exists());
+    }
 }

@@ -506,3 +506,50 @@ fn more_than_one_program_of_the_agent_and_one_that_will_not_stay_are_said() {
         );
     assert!(refusal.contains("is no program"), "{refusal}");
 }
+
+#[test]
+fn a_host_with_a_plugin_of_ours_gets_one_file_and_loses_it_again() {
+    for (host, file) in [
+        ("opencode", ".config/opencode/plugins/askrelay.js"),
+        ("pi", ".pi/agent/extensions/askrelay.ts"),
+    ] {
+        let mut home = Home::new();
+        let file = home.at(file);
+        // What others put there is not written over.
+        write(&file, "export default 1;\n");
+        let install = |home: &Home| {
+            let mut install = home.install(host);
+            install.arg("--yes").env_remove("XDG_CONFIG_HOME");
+            install
+        };
+        let refusal = refused(&mut install(&home));
+        assert!(refusal.contains("is not of askrelay"), "{refusal}");
+        assert_eq!(text(&file), "export default 1;\n");
+        fs::remove_file(&file).unwrap();
+        done(&mut install(&home));
+        let line = format!("const INSTALLED = \"{}\";", home.program.display());
+        assert!(
+            text(&file).lines().any(|other| other == line),
+            "{}",
+            text(&file)
+        );
+        let again = done(&mut install(&home));
+        assert!(
+            again.contains("is as it should be; nothing was changed"),
+            "{again}"
+        );
+        // An older one is brought up to date.
+        let moved = home.spool.below("bin/askrelay-2");
+        fs::copy(&home.program, &moved).unwrap();
+        home.program = moved;
+        done(&mut install(&home));
+        assert!(text(&file).contains("/bin/askrelay-2\";"));
+        let removed = done(
+            home.uninstall(host)
+                .arg("--yes")
+                .env_remove("XDG_CONFIG_HOME"),
+        );
+        assert!(removed.contains("removed "), "{removed}");
+        assert!(!file.exists());
+    }
+}

@@ -66,7 +66,8 @@ fn with_a_subagent(turn: &Turn) -> Vec<Move> {
     if turn.prompt.contains(TASK) {
         return turn.after([vec![shell("touch ran")]]);
     }
-    let start = json!({ "description": "a part of it", "prompt": TASK, "subagent_type": "general" });
+    let start =
+        json!({ "description": "a part of it", "prompt": TASK, "subagent_type": "general" });
     turn.after([vec![Move::Call("task", start)]])
 }
 
@@ -80,7 +81,10 @@ fn a_subagent_asks_under_its_own_name_and_below_its_session() {
         assert_eq!(request["requesterAgentName"], "general", "{request}");
         let requester = request["requesterSessionId"].as_str().unwrap();
         let (session, _) = requester.split_once('.').unwrap();
-        assert_eq!(request["relay"]["path"][0]["sessionId"], session, "{request}");
+        assert_eq!(
+            request["relay"]["path"][0]["sessionId"], session,
+            "{request}"
+        );
         server.choose(Choice::Approve);
     });
     assert!(scene.has("ran"), "{seen:?}");
@@ -127,7 +131,9 @@ impl Attended {
         let mut run = scene.command();
         run.args(["serve", "--hostname", "127.0.0.1", "--port", "0"]);
         let mut host = Process::start_unattended("opencode serve", run);
-        let line = host.line("opencode says where it listens", |line| line.contains("listening on"));
+        let line = host.line("opencode says where it listens", |line| {
+            line.contains("listening on")
+        });
         let port = line.rsplit(':').next().unwrap().trim().parse().unwrap();
         let mut attended = Self {
             host,
@@ -135,7 +141,10 @@ impl Attended {
             session: String::new(),
         };
         let session = attended.http("POST", "/session", &json!({})).unwrap();
-        session["id"].as_str().unwrap().clone_into(&mut attended.session);
+        session["id"]
+            .as_str()
+            .unwrap()
+            .clone_into(&mut attended.session);
         let prompt = json!({ "parts": [{ "type": "text", "text": "go" }] });
         let path = format!("/session/{}/prompt_async", attended.session);
         attended.http("POST", &path, &prompt);
@@ -193,10 +202,13 @@ fn what_no_rule_is_about_is_asked_beside_the_dialog_and_a_no_reaches_the_model()
     let request = scene.requests(1).remove(0);
     until("opencode asks as well", || attended.questions().len() == 1);
     assert!(request.to_string().contains("opencode asks"), "{request}");
-    server.choose(Choice::Reason);
+    server.choose(Choice::DenyWithReason);
     server.say("not like this");
     let told = attended.end(&scene, 1);
-    assert!(told[0].contains("not like this") && !scene.has("ran"), "{told:?}");
+    assert!(
+        told[0].contains("not like this") && !scene.has("ran"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -224,7 +236,11 @@ fn a_turn_that_is_aborted_takes_its_ask_back() {
         let _server = scene.serve("select", &config);
         let attended = Attended::start(&scene);
         scene.requests(1);
-        attended.http("POST", &format!("/session/{}/abort", attended.session), &json!({}));
+        attended.http(
+            "POST",
+            &format!("/session/{}/abort", attended.session),
+            &json!({}),
+        );
         scene.nothing_waits();
         assert!(!scene.has("ran"));
     }

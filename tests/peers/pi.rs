@@ -101,7 +101,11 @@ fn a_subagent_asks_the_session_that_serves_and_is_shown_below_its_parent() {
     let host = Process::start_unattended("pi", run);
     let seen = scene.finish(host, || {
         let request = scene.requests(1).remove(0);
-        assert_eq!(request["requesterAgentName"], "the-root", "{request}");
+        assert_eq!(request["requesterSessionId"], "the-root", "{request}");
+        assert_eq!(
+            request["accessIntent"]["principal"]["agentName"], "scout",
+            "{request}"
+        );
         server.choose(Choice::Approve);
     });
     assert!(scene.has("ran"), "{seen:?}");
@@ -110,10 +114,15 @@ fn a_subagent_asks_the_session_that_serves_and_is_shown_below_its_parent() {
 /// A pi whose only gate is the peer's package, as a child of our session, through the peer's own spool.
 fn with_the_package(scene: &Scene, permission: &Value) -> Process {
     let config = json!({ "permission": permission });
-    scene.spool.write_json("pi/extensions/pi-permission-system/config.json", &config);
+    scene
+        .spool
+        .write_json("pi/extensions/pi-permission-system/config.json", &config);
     std::fs::remove_file(scene.spool.home().join("pi/extensions/askrelay.ts")).unwrap();
     let cli = words("pi").pop().unwrap();
-    let modules = cli.ancestors().find(|path| path.ends_with("node_modules")).unwrap();
+    let modules = cli
+        .ancestors()
+        .find(|path| path.ends_with("node_modules"))
+        .unwrap();
     let package = modules.join("@gotgenes/pi-permission-system/src/index.ts");
     let host = scene.headless();
     let mut launch = scene.spool.askrelay("launch");
@@ -124,7 +133,10 @@ fn with_the_package(scene: &Scene, permission: &Value) -> Process {
         .arg("-e")
         .arg(package)
         .current_dir(scene.spool.work())
-        .envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        .envs(
+            host.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
     Process::start_unattended("pi", launch)
 }
 
@@ -138,12 +150,18 @@ fn a_child_with_the_peers_package_is_answered_by_our_session() {
     std::fs::create_dir_all(spool.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(scene.spool.root(), &spool).unwrap();
     let mut server = scene.serve("select", &json!({}));
-    let host = with_the_package(&scene, &json!({ "*": "allow", "bash": { "*": "ask", "touch fine": "allow" } }));
+    let host = with_the_package(
+        &scene,
+        &json!({ "*": "allow", "bash": { "*": "ask", "touch fine": "allow" } }),
+    );
     let seen = scene.finish(host, || {
         server.choose(Choice::Approve);
-        server.choose(Choice::Reason);
+        server.choose(Choice::DenyWithReason);
         server.say("two is too many");
     });
-    assert!(scene.has("fine") && scene.has("one") && !scene.has("two"), "{seen:?}");
+    assert!(
+        scene.has("fine") && scene.has("one") && !scene.has("two"),
+        "{seen:?}"
+    );
     assert!(seen.told[2].contains("two is too many"), "{seen:?}");
 }

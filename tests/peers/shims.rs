@@ -36,7 +36,10 @@ pub(crate) struct Seen {
 
 /// A call of the shell.
 pub(crate) fn shell(command: &str) -> Move {
-    Move::Call("bash", json!({ "command": command, "description": "scripted" }))
+    Move::Call(
+        "bash",
+        json!({ "command": command, "description": "scripted" }),
+    )
 }
 
 /// What the session is told that is asked: rules for commands.
@@ -55,7 +58,10 @@ impl Scene {
         Self::new(host, move |turn| turn.after([calls.clone()]))
     }
 
-    pub(crate) fn new(host: Host, script: impl Fn(&Turn) -> Vec<Move> + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        host: Host,
+        script: impl Fn(&Turn) -> Vec<Move> + Send + Sync + 'static,
+    ) -> Self {
         let scene = Self {
             spool: TempSpool::new(),
             // A title is asked for without tools.
@@ -68,7 +74,11 @@ impl Scene {
             }),
             host,
         };
-        scene.configure(&PathBuf::from(env!("CARGO_BIN_EXE_askrelay")).display().to_string());
+        scene.configure(
+            &PathBuf::from(env!("CARGO_BIN_EXE_askrelay"))
+                .display()
+                .to_string(),
+        );
         scene
     }
 
@@ -76,7 +86,8 @@ impl Scene {
     pub(crate) fn configure(&self, program: &str) {
         match self.host {
             Host::Opencode => {
-                let model = json!({ "name": "mock", "limit": { "context": 100_000, "output": 1_000 } });
+                let model =
+                    json!({ "name": "mock", "limit": { "context": 100_000, "output": 1_000 } });
                 let provider = json!({
                     "npm": "@ai-sdk/openai-compatible", "name": "mock",
                     "options": { "baseURL": format!("{}/v1", self.model.url()), "apiKey": "none" },
@@ -88,15 +99,18 @@ impl Scene {
                 });
                 self.spool.write_json("work/opencode.json", &settings);
                 let shim = askrelay::host::shims::opencode(program);
-                self.spool.write("config/opencode/plugins/askrelay.js", &shim);
+                self.spool
+                    .write("config/opencode/plugins/askrelay.js", &shim);
             }
             Host::Pi => {
                 let model = json!({ "id": "mock-model", "name": "mock", "contextWindow": 100_000, "maxTokens": 1_000 });
                 let provider = json!({
                     "baseUrl": format!("{}/v1", self.model.url()), "api": "openai-completions", "apiKey": "none", "models": [model]
                 });
-                self.spool
-                    .write_json("pi/models.json", &json!({ "providers": { "mock": provider } }));
+                self.spool.write_json(
+                    "pi/models.json",
+                    &json!({ "providers": { "mock": provider } }),
+                );
                 let shim = askrelay::host::shims::pi(program);
                 self.spool.write("pi/extensions/askrelay.ts", &shim);
             }
@@ -139,7 +153,10 @@ impl Scene {
 
     /// Runs it to its end, while `meanwhile` happens.
     pub(crate) fn run(&self, meanwhile: impl FnOnce()) -> Seen {
-        self.finish(Process::start_unattended("the host", self.headless()), meanwhile)
+        self.finish(
+            Process::start_unattended("the host", self.headless()),
+            meanwhile,
+        )
     }
 
     pub(crate) fn finish(&self, mut host: Process, meanwhile: impl FnOnce()) -> Seen {
@@ -160,15 +177,21 @@ impl Scene {
         let mut found = Vec::new();
         until(&format!("{count} asks wait"), || {
             let ids = self.spool.waiting("main");
-            let files = ids.iter().filter_map(|id| std::fs::read(dir.join(format!("{id}.json"))).ok());
-            found = files.filter_map(|bytes| serde_json::from_slice(&bytes).ok()).collect();
+            let files = ids
+                .iter()
+                .filter_map(|id| std::fs::read(dir.join(format!("{id}.json"))).ok());
+            found = files
+                .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
+                .collect();
             found.len() == count
         });
         found
     }
 
     pub(crate) fn nothing_waits(&self) {
-        until("the ask is taken back", || self.spool.waiting("main").is_empty());
+        until("the ask is taken back", || {
+            self.spool.waiting("main").is_empty()
+        });
     }
 
     /// Whether a tool has left this file behind.
@@ -188,18 +211,26 @@ pub(crate) fn a_rule_allows_it(host: Host) {
 
 pub(crate) fn a_rule_denies_it(host: Host) {
     let scene = Scene::of(host, vec![shell("touch ran")]);
-    let _server = scene.serve("headless", &rule("touch *", json!({ "action": "deny", "reason": "touch nothing here" })));
+    let _server = scene.serve(
+        "headless",
+        &rule(
+            "touch *",
+            json!({ "action": "deny", "reason": "touch nothing here" }),
+        ),
+    );
     let seen = scene.run(|| {});
     assert!(!scene.has("ran"));
     assert!(seen.told[0].contains("touch nothing here"), "{seen:?}");
 }
 
 pub(crate) fn a_person_approves_and_denies_with_a_reason(host: Host) {
-    let scene = Scene::new(host, |turn| turn.after([vec![shell("touch one")], vec![shell("touch two")]]));
+    let scene = Scene::new(host, |turn| {
+        turn.after([vec![shell("touch one")], vec![shell("touch two")]])
+    });
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
         server.choose(Choice::Approve);
-        server.choose(Choice::Reason);
+        server.choose(Choice::DenyWithReason);
         server.say("two is too many");
     });
     assert!(scene.has("one") && !scene.has("two"), "{seen:?}");
@@ -219,16 +250,27 @@ pub(crate) fn whatever_is_no_answer_keeps_the_call_from_running(host: Host) {
         ("gone", None),
         ("crashes", Some("kill -9 $$")),
         ("is silent", Some("cat > /dev/null")),
-        ("is not understood", Some("cat > /dev/null; echo '{\"decision\": \"perhaps\"}'")),
-        ("says yes and more", Some("cat > /dev/null; echo '{\"decision\": \"allow\"}{}'")),
-        ("does not listen", Some("exec < /dev/null; echo no >&2; exit 2")),
+        (
+            "is not understood",
+            Some("cat > /dev/null; echo '{\"decision\": \"perhaps\"}'"),
+        ),
+        (
+            "says yes and more",
+            Some("cat > /dev/null; echo '{\"decision\": \"allow\"}{}'"),
+        ),
+        (
+            "does not listen",
+            Some("exec < /dev/null; echo no >&2; exit 2"),
+        ),
     ] {
         let scene = Scene::of(host, vec![shell("touch ran")]);
         let program = match script {
             None => scene.spool.home().join("no-such-program"),
             Some(script) => {
                 use std::os::unix::fs::PermissionsExt as _;
-                let path = scene.spool.write("program", &format!("#!/bin/sh\n{script}\n"));
+                let path = scene
+                    .spool
+                    .write("program", &format!("#!/bin/sh\n{script}\n"));
                 std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
                 path
             }

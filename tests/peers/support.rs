@@ -84,11 +84,23 @@ impl TempSpool {
         all
     }
 
-    fn write_json(&self, name: &str, value: &Value) -> PathBuf {
+    pub(crate) fn write_json(&self, name: &str, value: &Value) -> PathBuf {
+        self.write(name, &value.to_string())
+    }
+
+    /// A file below the home.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, value.to_string()).unwrap();
+        std::fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Where the tools of an agent work.
+    pub(crate) fn work(&self) -> PathBuf {
+        let work = self.dir.path().join("work");
+        std::fs::create_dir_all(&work).unwrap();
+        work
     }
 
     /// Our binary with nothing inherited but the search path.
@@ -214,7 +226,7 @@ impl TempSpool {
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/peers/dist/{name}.mjs"));
         assert!(
             built.exists(),
-            "{} is missing.\nhint: run tests/peers/setup.sh, which installs the peer and builds its drivers",
+            "{} is missing.\nhint: run tests/peers/run, which installs the peer and builds its drivers",
             built.display()
         );
         let mut run = hermetic("node", self.dir.path());
@@ -225,7 +237,7 @@ impl TempSpool {
     }
 }
 
-fn hermetic(program: impl AsRef<OsStr>, home: &Path) -> Command {
+pub(crate) fn hermetic(program: impl AsRef<OsStr>, home: &Path) -> Command {
     let mut run = Command::new(program);
     run.env_clear().current_dir(home).env("HOME", home);
     run.env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -251,9 +263,24 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(name: &'static str, mut run: Command) -> Self {
-        run.stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit());
+        run.stdin(Stdio::piped()).stderr(Stdio::inherit());
+        Self::run(name, run)
+    }
+
+    /// One that has nobody to read from, and whose complaints nobody reads.
+    pub(crate) fn start_unattended(name: &'static str, mut run: Command) -> Self {
+        run.stdin(Stdio::null()).stderr(Stdio::null());
+        Self::run(name, run)
+    }
+
+    /// One whose complaints nobody reads.
+    pub(crate) fn start_quietly(name: &'static str, mut run: Command) -> Self {
+        run.stdin(Stdio::piped()).stderr(Stdio::null());
+        Self::run(name, run)
+    }
+
+    fn run(name: &'static str, mut run: Command) -> Self {
+        run.stdout(Stdio::piped());
         let mut child = run
             .spawn()
             .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
@@ -297,7 +324,8 @@ impl Process {
             }
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
-                panic!("{} is silent; it had said {:#?}", self.name, self.seen)
+                let said: Vec<&String> = self.seen.iter().rev().take(5).rev().collect();
+                panic!("{} is silent; it had said at last {said:#?}", self.name)
             }
         }
     }

@@ -12,7 +12,7 @@ use super::model::Model;
 use super::scratch::{Ended, REASON, Rules, Scratch, run};
 use crate::cli::env::{self, Env};
 use crate::cli::install::hosts::{codex_key_path, on_path};
-use crate::host::install::{Host, entries_of, find, with_trust};
+use crate::host::install::{Host, entries_of, find, shim, with_trust, words_of};
 use crate::spool::look_at_operator_file;
 
 /// How long an agent may take for one command.
@@ -134,9 +134,58 @@ fn prepare(
                 .env("GEMINI_CLI_NO_RELAUNCH", "true")
                 .args(["-p", prompt, "--yolo", "--output-format", "json"]);
         }
-        Host::Opencode | Host::Pi => {}
+        Host::Opencode => {
+            let settings = json!({
+                "model": "doctor/doctor",
+                "provider": {"doctor": {
+                    "npm": "@ai-sdk/openai-compatible",
+                    "options": {"baseURL": format!("{url}/v1"), "apiKey": "dummy"},
+                    "models": {"doctor": {}},
+                }},
+            });
+            scratch.write("work/opencode.json", &settings.to_string())?;
+            put_shims(
+                host,
+                gates,
+                scratch,
+                "home/.config/opencode/plugins/askrelay.js",
+            )?;
+            command
+                .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+                .env("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1")
+                .args(["run", prompt]);
+        }
+        Host::Pi => {
+            let model = json!({"id": "doctor", "name": "doctor", "contextWindow": 100_000, "maxTokens": 1_000});
+            let provider = json!({
+                "baseUrl": format!("{url}/v1"),
+                "api": "openai-completions",
+                "apiKey": "dummy",
+                "models": [model],
+            });
+            let models = json!({"providers": {"doctor": provider}});
+            scratch.write("home/.pi/agent/models.json", &models.to_string())?;
+            put_shims(
+                host,
+                gates,
+                scratch,
+                "home/.pi/agent/extensions/askrelay.ts",
+            )?;
+            command
+                .env("PI_OFFLINE", "1")
+                .args(["-p", "--model", "doctor/doctor", prompt]);
+        }
     }
     Ok(())
+}
+
+/// The file of ours, with the program that the user's starts.
+fn put_shims(host: Host, gates: &[Gate], scratch: &Scratch, file: &str) -> anyhow::Result<()> {
+    let program = gates
+        .iter()
+        .find_map(|gate| words_of(&gate.handler)?.first().cloned());
+    let text = shim(host, &program.unwrap_or_default()).unwrap_or_default();
+    scratch.write(file, &text)
 }
 
 fn judge(

@@ -25,6 +25,7 @@ pub(super) fn look(env: &Env, place: &Place<'_>, checks: &mut Checks) -> anyhow:
     }
     let config = configuration(place, checks)?;
     log(place, config.as_ref(), checks)?;
+    chain(config.as_ref(), checks)?;
     spool(place, config.as_ref(), checks)
 }
 
@@ -73,6 +74,25 @@ fn log(place: &Place<'_>, config: Option<&Config>, checks: &mut Checks) -> anyho
     }
 }
 
+/// The links of the chain: those without a program are skipped, towards more asking.
+fn chain(config: Option<&Config>, checks: &mut Checks) -> anyhow::Result<()> {
+    let Some(config) = config else {
+        return Ok(());
+    };
+    for name in &config.authorizer_chain {
+        if config.authorizers.contains_key(name) {
+            checks.ok("chain", format!("the authorizer {name} has a program"))?;
+        } else {
+            checks.warn(
+                "chain",
+                format!("the authorizer {name} is skipped: there is no program for it"),
+                "name its program in \"authorizers\", or take it out of \"authorizerChain\"",
+            )?;
+        }
+    }
+    Ok(())
+}
+
 fn spool(place: &Place<'_>, config: Option<&Config>, checks: &mut Checks) -> anyhow::Result<()> {
     let path = place.spool_path()?;
     let unserved =
@@ -109,14 +129,36 @@ fn spool(place: &Place<'_>, config: Option<&Config>, checks: &mut Checks) -> any
         Err(error) => return checks.fail("served", crate::ask::describe(&error), error.hint()),
     };
     let view = sessions.iter().find(|view| view.name == default);
-    match view.filter(|view| served(view) == "yes") {
-        Some(view) => checks.ok("served", told(&default, view)),
-        None => checks.warn(
+    let Some(view) = view.filter(|view| served(view) == "yes") else {
+        return checks.warn(
             "served",
             format!("nobody serves session {default}"),
             unserved,
-        ),
+        );
+    };
+    checks.ok("served", told(&default, view))?;
+    let relay = relay(view);
+    for link in relay.map_or(&[][..], |relay| relay.authorizers.as_slice()) {
+        if link.failed > 0 {
+            checks.warn(
+                "chain",
+                format!(
+                    "the authorizer {} has failed {} of {} times",
+                    link.name, link.failed, link.asked
+                ),
+                "`askrelay log --event authorizer_link` says why",
+            )?;
+        }
     }
+    let failures = relay.map(|relay| [&relay.log_failure, &relay.config_failure]);
+    for failure in failures.into_iter().flatten().flatten() {
+        checks.fail(
+            "served",
+            format!("the session says: {failure}"),
+            "`askrelay status` shows it, with what holds meanwhile",
+        )?;
+    }
+    Ok(())
 }
 
 fn told(session: &str, view: &SessionView) -> String {

@@ -98,7 +98,7 @@ impl Scratch {
             Rules::Allow => "{\"permission\": {\"*\": \"allow\"}}".to_owned(),
             Rules::Deny => {
                 let deny = format!("{{\"*\": {{\"action\": \"deny\", \"reason\": \"{REASON}\"}}}}");
-                format!("{{\"permission\": {{\"*\": \"deny\", \"bash\": {deny}}}}}")
+                format!("{{\"permission\": {{\"*\": \"ask\", \"bash\": {deny}}}}}")
             }
         };
         let config =

@@ -1,4 +1,4 @@
-//! A model of a few lines, in the three languages that the hosts speak to theirs: it asks for one command once, and is content with
+//! A model of a few lines, in the four languages that the hosts speak to theirs: it asks for one command once, and is content with
 //! whatever comes of it. It proves what a host does with an answer of its hook, without anybody's model and key.
 //!
 //! A request in, a reply out; who carries them is no matter of this file.
@@ -19,8 +19,9 @@ pub struct Reply {
 }
 
 /// The tools of the hosts that run a command line, in all their versions.
-const SHELLS: [&str; 6] = [
+const SHELLS: [&str; 7] = [
     "Bash",
+    "bash",
     "exec_command",
     "shell_command",
     "shell",
@@ -35,6 +36,8 @@ pub fn reply(path: &str, body: &Value, command: &str) -> Reply {
         anthropic(body, command)
     } else if path.ends_with("/responses") {
         openai(body, command)
+    } else if path.ends_with("/chat/completions") {
+        completions(body, command)
     } else if path.contains("enerateContent") {
         gemini(path, body, command)
     } else if path.ends_with("/models") {
@@ -220,6 +223,65 @@ fn openai(body: &Value, command: &str) -> Reply {
     }
 }
 
+fn completions(body: &Value, command: &str) -> Reply {
+    let results =
+        elements(body, "messages").filter(|message| text_at(message, "role") == Some("tool"));
+    let told = results
+        .last()
+        .and_then(|result| result.get("content"))
+        .map(texts);
+    let tools = elements(body, "tools").filter_map(|tool| text_at(tool.get("function")?, "name"));
+    let (mut message, finish) = match shell_of(tools).filter(|_| told.is_none()) {
+        Some(shell) => {
+            let arguments = json!({"command": command, "description": "askrelay doctor"});
+            let call = json!({
+                "index": 0,
+                "id": "call_doctor",
+                "type": "function",
+                "function": {"name": shell, "arguments": arguments.to_string()},
+            });
+            (json!({"content": null, "tool_calls": [call]}), "tool_calls")
+        }
+        None => (json!({"content": "done"}), "stop"),
+    };
+    if let Some(message) = message.as_object_mut() {
+        let _none = message.insert("role".to_owned(), "assistant".into());
+    }
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+    let model = text_at(body, "model").unwrap_or("doctor");
+    let whole = |object: &str, choice: Value| {
+        json!({
+            "id": "chatcmpl_doctor",
+            "object": object,
+            "created": 1,
+            "model": model,
+            "choices": [choice],
+            "usage": usage,
+        })
+    };
+    if body.get("stream") != Some(&Value::Bool(true)) {
+        let choice = json!({"index": 0, "message": message, "finish_reason": finish});
+        return Reply {
+            told,
+            ..json_reply(&whole("chat.completion", choice))
+        };
+    }
+    let object = "chat.completion.chunk";
+    let first = whole(
+        object,
+        json!({"index": 0, "delta": message, "finish_reason": null}),
+    );
+    let last = whole(
+        object,
+        json!({"index": 0, "delta": {}, "finish_reason": finish}),
+    );
+    Reply {
+        content_type: "text/event-stream",
+        body: format!("data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n"),
+        told,
+    }
+}
+
 fn gemini(path: &str, body: &Value, command: &str) -> Reply {
     let parts = elements(body, "contents").flat_map(|content| elements(content, "parts"));
     let results = parts.filter_map(|part| part.get("functionResponse"));
@@ -285,6 +347,11 @@ mod tests {
                 "/v1/responses",
                 json!({"tools": [{"type": "function", "name": "exec_command"}], "input": [{"role": "user", "content": "go"}]}),
                 json!({"tools": [{"type": "function", "name": "exec_command"}], "input": [{"type": "function_call_output", "output": "came"}]}),
+            ),
+            (
+                "/v1/chat/completions",
+                json!({"stream": true, "tools": [{"type": "function", "function": {"name": "bash"}}], "messages": [{"role": "user", "content": "go"}]}),
+                json!({"tools": [{"type": "function", "function": {"name": "bash"}}], "messages": [{"role": "tool", "content": "came"}]}),
             ),
             (
                 "/v1beta/models/m:streamGenerateContent?alt=sse",
