@@ -118,6 +118,15 @@ impl Env {
             .cloned()
     }
 
+    /// The same without some variables.
+    pub(super) fn without(&self, names: impl Iterator<Item = &'static str>) -> Self {
+        let mut env = self.clone();
+        for name in names {
+            env.variables.remove(OsString::from(name).as_os_str());
+        }
+        env
+    }
+
     fn path(&self, name: &str) -> Option<PathBuf> {
         self.variables
             .get(OsString::from(name).as_os_str())

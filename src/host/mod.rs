@@ -18,6 +18,8 @@ pub mod hook;
 pub mod install;
 pub mod lines;
 pub mod mcp;
+mod opencode;
+mod pi;
 pub mod shims;
 mod suggestion;
 
