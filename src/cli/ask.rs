@@ -325,7 +325,7 @@ fn report(ruling: &Ruling, as_json: bool) -> anyhow::Result<Exit> {
     })
 }
 
-fn answer_json(answer: &Answer) -> Value {
+pub(super) fn answer_json(answer: &Answer) -> Value {
     let decision = answer.decision();
     let abandoned = match &answer.outcome {
         Outcome::Decided(_) => None,

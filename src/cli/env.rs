@@ -24,6 +24,9 @@ pub(super) const CONFIG: &str = "ASKRELAY_CONFIG";
 /// Review log.
 pub(super) const LOG: &str = "ASKRELAY_LOG";
 
+/// The session of Claude Code that started this process as an MCP server.
+pub(super) const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
+
 /// Key that the parent session seals its answers with: no other answer counts.
 pub(super) const SERVING_KEY: &str = "ASKRELAY_SERVING_KEY";
 
@@ -113,6 +116,15 @@ impl Env {
         self.variables
             .get(OsString::from(name).as_os_str())
             .cloned()
+    }
+
+    /// The same without some variables.
+    pub(super) fn without(&self, names: impl Iterator<Item = &'static str>) -> Self {
+        let mut env = self.clone();
+        for name in names {
+            env.variables.remove(OsString::from(name).as_os_str());
+        }
+        env
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {

@@ -17,6 +17,8 @@ pub enum Exit {
     NotFound,
     /// Interrupted; what was asked was withdrawn.
     Interrupted,
+    /// The command that was run ended so.
+    Command(u8),
 }
 
 impl Exit {
@@ -29,6 +31,7 @@ impl Exit {
             Self::NobodyRuled => 3,
             Self::NotFound => 127,
             Self::Interrupted => 130,
+            Self::Command(code) => code,
         }
     }
 }

@@ -7,6 +7,7 @@
     reason = "these comments are the help text, which is no Markdown"
 )]
 
+mod acp;
 mod ask;
 mod config;
 mod demo;
@@ -24,6 +25,7 @@ mod launch;
 mod layers;
 mod log;
 mod ls;
+mod mcp;
 mod output;
 mod pin;
 mod place;
@@ -86,6 +88,10 @@ struct PlaceArgs {
 enum Command {
     /// Forward one ask to the parent session, wait, and print the decision
     Ask(ask::Args),
+    /// Run an agent that speaks ACP, and have its requests for permission answered by the parent session
+    Acp(acp::Args),
+    /// Be an MCP server on stdin and stdout: a permission prompt for Claude Code, and a tool to ask with for any agent
+    Mcp(mcp::Args),
     /// Answer a host that is about to call a tool, as its hook
     Hook(hook::Args),
     /// Serve a session: answer its children by policy or by asking you
@@ -178,6 +184,8 @@ pub fn run() -> ExitCode {
     let place = cli.place;
     let ended = match cli.command {
         Command::Ask(args) => ask::run(&env, &place, args),
+        Command::Acp(args) => acp::run(&env, &place, &args),
+        Command::Mcp(args) => mcp::run(&env, &place, &args),
         Command::Hook(args) => Ok(hook::run(&env, &place, &args)),
         Command::Serve(args) => serve::run(&env, &place, args),
         Command::Launch(args) => launch::run(&env, &place, args),

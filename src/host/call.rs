@@ -31,6 +31,8 @@ pub struct ToolCall {
     pub cwd: PathBuf,
     /// The subagent that calls, where it is one of the host's own.
     pub agent: Option<Subagent>,
+    /// The files that it works on, where they are more than its input says.
+    pub files: Vec<String>,
     /// What could be granted for the session.
     pub grants: Vec<ApprovalGrant>,
     /// The MCP server that has the tool, where the host names it by itself.
@@ -92,6 +94,7 @@ impl ToolCall {
             input,
             cwd: cwd.into(),
             agent: None,
+            files: Vec::new(),
             grants: Vec::new(),
             mcp_server: None,
             id: None,
@@ -127,7 +130,8 @@ impl ToolCall {
         {
             return Asked::new("skill", PayloadKind::Skill, skill);
         }
-        if let Some(path) = pointed_at(&self.input) {
+        // Of several files none stands for the others.
+        if let Some(path) = pointed_at(&self.input).filter(|_| self.files.is_empty()) {
             return Asked::new(&self.tool, PayloadKind::Path, path);
         }
         let value = self.telling().unwrap_or(&self.tool);
@@ -141,11 +145,12 @@ impl ToolCall {
         if asked.surface != self.tool {
             guards.push(Asked::new(&self.tool, asked.kind, &asked.value));
         }
-        let patched = patched_files(self).unwrap_or_default();
+        let patched =
+            patched_files(self).unwrap_or_else(|| self.files.iter().map(String::as_str).collect());
         let is_patch = !patched.is_empty();
         let one = (asked.kind == PayloadKind::Path).then_some(asked.value.as_str());
         let direction = match asked.surface.as_str() {
-            "read" | "find" | "grep" | "ls" => "_read",
+            "read" | "find" | "grep" | "ls" | "read_files" => "_read",
             "write" | "edit" => "_write",
             _ if is_patch => "_write",
             _ => "",
@@ -153,7 +158,8 @@ impl ToolCall {
         let many = if one.is_some() { &[][..] } else { &patched };
         for path in one.iter().chain(many.iter().take(MAX_PATCHED)) {
             if one.is_none() {
-                guards.push(Asked::new("edit", PayloadKind::Path, path));
+                let surface = if direction == "_read" { "read" } else { "edit" };
+                guards.push(Asked::new(surface, PayloadKind::Path, path));
             }
             let of = |family: &str, kind| Asked::new(&format!("{family}{direction}"), kind, path);
             guards.push(of("path", PayloadKind::Path));
@@ -166,7 +172,10 @@ impl ToolCall {
 
     /// Whether rules can be held against everything that the call works on. What cannot be seen whole is asked about.
     pub fn is_seen_whole(&self) -> bool {
-        !is_patch(&self.tool) || patched_files(self).is_some_and(|paths| paths.len() <= MAX_PATCHED)
+        let is_whole = |files: usize| files <= MAX_PATCHED;
+        is_whole(self.files.len())
+            && (!is_patch(&self.tool)
+                || patched_files(self).is_some_and(|files| is_whole(files.len())))
     }
 
     /// The tool of an MCP server as `server:tool`.
@@ -189,7 +198,9 @@ impl ToolCall {
     /// What tells more of a call than the name of its tool, where rules will want to tell such calls apart.
     fn telling(&self) -> Option<&str> {
         let names: &[&str] = match self.tool.as_str() {
-            "WebFetch" | "webfetch" | "web_fetch" => &["url"],
+            "WebFetch" | "webfetch" | "web_fetch" | "fetch" => &["url"],
+            // What would run is not known, only what its agent calls it.
+            "execute" => &["title"],
             "Agent" | "Task" | "task" => &["subagent_type"],
             "invoke_agent" => &["agent_name"],
             _ => return None,
@@ -345,6 +356,32 @@ mod tests {
 
     fn owned<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(String, String)> {
         pairs.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec()
+    }
+
+    #[test]
+    fn rules_are_held_against_each_of_several_files_and_none_of_them_is_asked_about() {
+        let mut call = ToolCall::new("edit_files", json!({"path": "a"}), "/w");
+        call.files = vec!["a".to_owned(), "/etc/passwd".to_owned()];
+        let asked = call.asked();
+        assert_eq!(
+            (asked.kind, asked.value.as_str()),
+            (PayloadKind::Tool, "edit_files")
+        );
+        let guards = call.guards(&asked, |path| path.starts_with("/etc"));
+        let guards = guards.into_iter().map(|guard| (guard.surface, guard.value));
+        assert_eq!(
+            guards.collect::<Vec<_>>(),
+            owned([
+                ("edit", "a"),
+                ("path_write", "a"),
+                ("edit", "/etc/passwd"),
+                ("path_write", "/etc/passwd"),
+                ("external_directory_write", "/etc/passwd"),
+            ])
+        );
+        assert!(call.is_seen_whole());
+        call.files = vec![String::new(); MAX_PATCHED + 1];
+        assert!(!call.is_seen_whole());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Subagent, ToolCall, claude_code, codex, gemini};
+use super::{Subagent, ToolCall, claude_code, codex, gemini, opencode, pi};
 
 /// A host whose hooks are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub enum Host {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode, by our plugin.
+    Opencode,
+    /// pi, by our extension.
+    Pi,
 }
 
 impl Host {
@@ -34,6 +38,8 @@ impl Host {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+            Self::Pi => "pi",
         }
     }
 
@@ -42,6 +48,8 @@ impl Host {
         match self {
             Self::ClaudeCode | Self::Codex => 600,
             Self::Gemini => 60,
+            // Our shims wait as long as it takes.
+            Self::Opencode | Self::Pi => 7 * 86_400,
         }
     }
 }
@@ -163,6 +171,8 @@ pub fn read(host: Host, input: &Value) -> Result<Input, Unusable> {
         Host::ClaudeCode => claude_code::read(input),
         Host::Codex => codex::read(input),
         Host::Gemini => gemini::read(input),
+        Host::Opencode => opencode::read(input),
+        Host::Pi => pi::read(input),
     }
 }
 
@@ -172,6 +182,8 @@ pub fn answer(host: Host, gate: Gate, verdict: &Verdict) -> Option<Value> {
         Host::ClaudeCode => claude_code::answer(gate, verdict),
         Host::Codex => codex::answer(gate, verdict),
         Host::Gemini => gemini::answer(verdict),
+        Host::Opencode => Some(opencode::answer(verdict)),
+        Host::Pi => Some(pi::answer(verdict)),
     }
 }
 

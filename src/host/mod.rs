@@ -9,12 +9,17 @@
 //!   name, with its whole input as evidence.
 //! * A name of the host is mapped to a surface of the rules only where its input has what that surface is about.
 
+pub mod acp;
 mod call;
 mod claude_code;
 mod codex;
 mod gemini;
 pub mod hook;
 pub mod install;
+pub mod lines;
+pub mod mcp;
+mod opencode;
+mod pi;
 pub mod shims;
 mod suggestion;
 

@@ -8,7 +8,13 @@ use serde_json::{Value, json};
 
 use crate::support::fixtures;
 
-const HOSTS: [Host; 3] = [Host::ClaudeCode, Host::Codex, Host::Gemini];
+const HOSTS: [Host; 5] = [
+    Host::ClaudeCode,
+    Host::Codex,
+    Host::Gemini,
+    Host::Opencode,
+    Host::Pi,
+];
 
 fn gate(gate: Gate) -> &'static str {
     match gate {
@@ -98,7 +104,7 @@ fn what_a_host_hands_to_its_hook_is_read_as_its_fixture_says() {
         }
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
-    assert!(seen >= 45, "only {seen}");
+    assert!(seen >= 70, "only {seen}");
 }
 
 #[test]

@@ -10,9 +10,11 @@
     reason = "a test fails by panicking, in its helpers as well"
 )]
 
+mod acp_fixtures;
 mod cases_docs;
 mod docs_children;
 mod evidence_fixtures;
+mod flow_acp;
 mod flow_ask;
 mod flow_chain;
 mod flow_clocks;
@@ -29,6 +31,7 @@ mod flow_install;
 mod flow_limits;
 mod flow_liveness;
 mod flow_log;
+mod flow_mcp;
 mod flow_policy;
 mod flow_provenance;
 mod flow_queue;

@@ -44,20 +44,6 @@ fn a_subagent_asks_under_its_own_name_and_below_its_session() {
     assert!(seen.ran, "{seen:?}");
 }
 
-#[test]
-fn what_is_granted_for_the_session_is_not_asked_again_by_the_next_hook() {
-    let scene = Scene::new(Way::ClaudeHeadless, |turn| {
-        let again = ["touch ran", "rm ran", "touch ran"];
-        turn.after(again.map(|line| vec![Agent::ClaudeCode.shell(line)]))
-    });
-    let mut server = scene.serve("select", &ask());
-    let seen = scene.run(|| {
-        server.choose(Choice::Session);
-        server.choose(Choice::ThisSubagent);
-    });
-    assert!(seen.ran && seen.told.len() == 3, "{seen:?}");
-}
-
 /// The inner one is a process of its own, with a session of its own, started by a tool of the outer one.
 #[test]
 fn an_agent_that_an_agent_starts_asks_the_same_session_with_the_way_to_it() {
@@ -125,4 +111,9 @@ fn an_answer_in_the_dialog_of_the_agent_takes_the_ask_back() {
     server.line("the session says that it was taken back", |line| {
         line.contains("taken it back")
     });
+}
+
+#[test]
+fn the_doctor_proves_it_with_the_agent_itself() {
+    crate::matrix::the_doctor_proves_it_with_the_agent_itself(Way::ClaudeHeadless);
 }

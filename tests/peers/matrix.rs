@@ -429,6 +429,18 @@ pub(crate) fn a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial(wa
     seen.document("no rule is about it, and the hook is killed");
 }
 
+pub(crate) fn what_is_granted_for_the_session_is_not_asked_again_by_the_next_hook(way: Way) {
+    let lines = ["touch ran", "rm ran", "touch ran"].map(|line| vec![way.shell(line)]);
+    let scene = Scene::new(way, move |turn| turn.after(lines.clone()));
+    let mut server = scene.serve("select", &ask());
+    let seen = scene.run(|| {
+        server.choose(Choice::Session);
+        server.choose(Choice::ThisSubagent);
+    });
+    seen.assert_ran();
+    assert_eq!(seen.told.len(), 3, "{seen:?}");
+}
+
 pub(crate) fn an_allow_list_lets_through_what_it_names_and_nothing_else(way: Way) {
     let lines = ["touch ran", "touch other"].map(|line| vec![way.shell(line)]);
     let scene = Scene::new(way, move |turn| turn.after(lines.clone()));
@@ -438,6 +450,23 @@ pub(crate) fn an_allow_list_lets_through_what_it_names_and_nothing_else(way: Way
     let seen = scene.run(|| {});
     seen.assert_ran();
     assert!(!scene.has("other"), "{seen:?}");
+}
+
+/// Whoever has installed it can see for themselves: with the agent that is on the search path, as they would start it.
+pub(crate) fn the_doctor_proves_it_with_the_agent_itself(way: Way) {
+    let scene = Scene::of_one_call(way);
+    scene.configure();
+    let _server = scene.serve("headless", &rules(&"allow".into()));
+    let mut doctor = scene.spool.askrelay("doctor");
+    way.agent().put_on_path(&mut doctor, &scene.spool);
+    doctor.args([way.agent().name(), "--live", "--json"]);
+    let found = doctor.output().unwrap();
+    let report = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(found.status.success(), "{report}");
+    for shown in ["the command ran", "the command did not run"] {
+        assert!(report.contains(shown), "{shown:?}: {report}");
+    }
+    assert!(!scene.has("ran"), "the doctor works elsewhere");
 }
 
 /// Everything above, for one way.
@@ -454,6 +483,7 @@ macro_rules! held_to_all {
             a_hook_that_is_killed_leaves_a_denial
             a_hook_that_is_not_there_leaves_a_denial
             of_two_calls_at_once_each_gets_its_own_answer
+            what_is_granted_for_the_session_is_not_asked_again_by_the_next_hook
             an_allow_list_lets_through_what_it_names_and_nothing_else
             what_no_rule_is_about_is_asked_once
             a_hook_that_is_killed_where_no_rule_is_about_it_leaves_a_denial

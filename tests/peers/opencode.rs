@@ -119,6 +119,12 @@ fn what_was_asked_about_is_what_runs() {
     assert!(!scene.has("other"), "{seen:?}");
 }
 
+#[test]
+#[ignore = "run by tests/peers/run --all"]
+fn an_agent_that_a_command_starts_is_shown_below_the_session_that_runs_it() {
+    shims::an_agent_that_a_command_starts(HOST);
+}
+
 /// opencode that a program is in front of, which asks as it would ask a person.
 struct Attended {
     host: Process,

@@ -88,6 +88,12 @@ fn a_turn_that_is_aborted_takes_its_ask_back() {
     assert!(!scene.has("ran"));
 }
 
+#[test]
+#[ignore = "run by tests/peers/run --all"]
+fn an_agent_that_a_command_starts_is_shown_below_the_session_that_runs_it() {
+    shims::an_agent_that_a_command_starts(HOST);
+}
+
 /// A launcher of subagents names a session of pi as the parent, which serves nobody.
 #[test]
 #[ignore = "run by tests/peers/run --all"]

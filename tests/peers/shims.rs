@@ -173,19 +173,34 @@ impl Scene {
 
     /// All that wait, once there are so many.
     pub(crate) fn requests(&self, count: usize) -> Vec<Value> {
-        let dir = self.spool.session("main").join("requests");
         let mut found = Vec::new();
         until(&format!("{count} asks wait"), || {
-            let ids = self.spool.waiting("main");
-            let files = ids
-                .iter()
-                .filter_map(|id| std::fs::read(dir.join(format!("{id}.json"))).ok());
-            found = files
-                .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
-                .collect();
+            found = self.waiting();
             found.len() == count
         });
         found
+    }
+
+    fn waiting(&self) -> Vec<Value> {
+        let dir = self.spool.session("main").join("requests");
+        let ids = self.spool.waiting("main");
+        let files = ids
+            .iter()
+            .filter_map(|id| std::fs::read(dir.join(format!("{id}.json"))).ok());
+        files
+            .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
+            .collect()
+    }
+
+    /// The one that asks for this, once it waits.
+    pub(crate) fn request_for(&self, value: &str) -> Value {
+        let mut found = None;
+        until(&format!("{value:?} is asked for"), || {
+            let mut waiting = self.waiting().into_iter();
+            found = waiting.find(|request| request["value"] == value);
+            found.is_some()
+        });
+        found.unwrap()
     }
 
     pub(crate) fn nothing_waits(&self) {
@@ -290,4 +305,25 @@ pub(crate) fn the_host_is_killed(host: Host) {
     run.kill();
     scene.nothing_waits();
     assert!(!scene.has("ran"));
+}
+
+/// The inner one is what pi would hand over: it stands for any agent that a command starts.
+pub(crate) fn an_agent_that_a_command_starts(host: Host) {
+    let inner = r#"{"sessionId":"inner","tool":"write","input":{"path":"x"},"cwd":"/"}"#;
+    let line = format!(
+        "echo '{inner}' | '{}' hook pi",
+        env!("CARGO_BIN_EXE_askrelay")
+    );
+    let scene = Scene::of(host, vec![shell(&line)]);
+    let mut server = scene.serve("select", &json!({}));
+    let seen = scene.run(|| {
+        let outer = scene.requests(1).remove(0)["requesterSessionId"].clone();
+        server.choose(Choice::Approve);
+        let request = scene.request_for("x");
+        assert_eq!(request["requesterSessionId"], outer, "{request}");
+        let principal = &request["accessIntent"]["principal"];
+        assert_eq!(principal["sessionId"], "inner", "{request}");
+        server.choose(Choice::Approve);
+    });
+    assert!(seen.told[0].contains("allow"), "{seen:?}");
 }

@@ -4,6 +4,8 @@
 //! holds for all its hooks. A host that was started by the tool of another one has that one's session in the environment that it was
 //! started with; its own hooks do not, for it puts its own in its place.
 
+use std::borrow::Cow;
+
 use crate::cli::env::{self, Env};
 use crate::cli::forward::Who;
 use crate::host::hook::{Asking, Host};
@@ -17,11 +19,33 @@ const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 const CLAUDE_PID: &str = "CLAUDE_PID";
 const GEMINI_SESSION: &str = "GEMINI_SESSION_ID";
 
+/// The session of opencode that runs a command. Our plugin sets it.
+const OPENCODE_SESSION: &str = "ASKRELAY_OPENCODE_SESSION";
+/// The session of pi that runs a command.
+const PI_SESSION: &str = "PI_SESSION_ID";
+/// What launchers of pi call the agent that they start.
+const PI_AGENTS: [&str; 2] = ["PI_SUBAGENT_CHILD_AGENT", "PI_SUBAGENT_NAME"];
+
+/// The environment that says whom a hook asks. What launchers of pi say of a parent is a session of pi, and that serves nobody; it is
+/// shown above the child, and whoever pi was started below is asked.
+pub(super) fn env(env: &Env, host: Host) -> Cow<'_, Env> {
+    if host != Host::Pi {
+        return Cow::Borrowed(env);
+    }
+    let names = env::PEER_PARENTS.iter().chain(&env::CHILD_HINTS);
+    Cow::Owned(env.without(names.copied()))
+}
+
 /// Who asks.
 pub(super) fn who(env: &Env, host: Host, asking: &Asking) -> Who {
     let named = env.text(env::AGENT);
     let launched = launched(env).filter(|own| *own != asking.session);
-    let agent_name = match (&asking.agent_name, &launched, &named) {
+    let by_launcher = PI_AGENTS
+        .iter()
+        .filter(|_| host == Host::Pi)
+        .find_map(|name| env.text(name));
+    let named_by_host = asking.agent_name.clone().or(by_launcher);
+    let agent_name = match (&named_by_host, &launched, &named) {
         // What the process was named as, its session is as well, unless the process has a session of its own.
         (Some(name), _, _) | (None, None, Some(name)) => name.clone(),
         (None, _, _) => host.name().to_owned(),
@@ -64,6 +88,18 @@ fn outer_sessions(env: &Env, host: Host, own: &str) -> Vec<Hop> {
             });
         }
     };
+    if host == Host::Pi {
+        let launcher = env.text(env::PARENT_SESSION);
+        for name in env::PEER_PARENTS {
+            add(
+                env.text(name)
+                    .filter(|named| Some(named) != launcher.as_ref()),
+                Host::Pi,
+            );
+        }
+    }
+    add(env.text(OPENCODE_SESSION), Host::Opencode);
+    add(env.text(PI_SESSION), Host::Pi);
     // Of another host's hook this is the session around it; of its own it is the session itself.
     add(env.text(CLAUDE_SESSION), Host::ClaudeCode);
     if host != Host::Gemini {

@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// The host that starts it
     #[arg(value_name = "HOST")]
     host: HostName,
-    /// How long the host waits for its hook [default: 600, of gemini 60]
+    /// How long the host waits for its hook [default: 600, of gemini 60, of opencode and pi as long as it takes]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     host_timeout: Option<u64>,
 }
@@ -54,6 +54,10 @@ enum HostName {
     Codex,
     /// Gemini CLI: BeforeTool
     Gemini,
+    /// opencode: what our plugin hands over
+    Opencode,
+    /// pi: what our extension hands over
+    Pi,
 }
 
 impl From<HostName> for Host {
@@ -62,6 +66,8 @@ impl From<HostName> for Host {
             HostName::ClaudeCode => Self::ClaudeCode,
             HostName::Codex => Self::Codex,
             HostName::Gemini => Self::Gemini,
+            HostName::Opencode => Self::Opencode,
+            HostName::Pi => Self::Pi,
         }
     }
 }
@@ -114,11 +120,6 @@ fn explained(error: &anyhow::Error) -> String {
 
 /// Tells the host. Where it cannot be told in its own words, it is told by the exit code and on stderr.
 fn say(host: Host, gate: Option<Gate>, verdict: &Verdict) -> Exit {
-    let reason = match verdict {
-        Verdict::Leave => return Exit::Ok,
-        Verdict::Allow { .. } => "the answer cannot be written",
-        Verdict::Deny { reason, .. } => reason,
-    };
     if let Some(gate) = gate {
         let Some(answer) = hook::answer(host, gate, verdict) else {
             return Exit::Ok;
@@ -129,6 +130,12 @@ fn say(host: Host, gate: Option<Gate>, verdict: &Verdict) -> Exit {
             return Exit::Ok;
         }
     }
+    let reason = match verdict {
+        // Nothing waits for an answer.
+        Verdict::Leave if gate.is_none() => return Exit::Ok,
+        Verdict::Leave | Verdict::Allow { .. } => "the answer cannot be written",
+        Verdict::Deny { reason, .. } => reason,
+    };
     let _told = writeln!(std::io::stderr(), "{}", visible(reason));
     Exit::Usage
 }
@@ -184,7 +191,8 @@ impl Hook<'_> {
         crate::spool::fault::strike("hook", &asking.session);
         let place = Place::new(self.env, self.place_args);
         let who = lineage::who(self.env, self.host, &asking);
-        let forwarder = Forwarder::open(self.env, &place, who)?;
+        let env = lineage::env(self.env, self.host);
+        let forwarder = Forwarder::open(&env, &place, who)?;
         let settings = forwarder.config.hooks;
         let mut call = asking.call;
         let mark = hook::ask_mark(&asking.session, &call);
