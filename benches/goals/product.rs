@@ -300,6 +300,7 @@ pub(crate) fn child_role(
         timeout: Duration::from_mins(5),
         path: Vec::new(),
         rules_only: false,
+        guard: false,
     };
     let local = tokio::task::LocalSet::new();
     let times = local.block_on(&runtime, async {

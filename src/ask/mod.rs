@@ -64,6 +64,9 @@ pub struct Ask {
     pub path: Vec<Hop>,
     /// Only what was decided beforehand is wanted: see [`Decision::is_unruled`].
     pub rules_only: bool,
+    /// It is about a call that is asked by another name as well: what holds where no rule is about it is not wanted either. Counts with
+    /// `rules_only` alone.
+    pub guard: bool,
 }
 
 /// How an ask ended, and what is known about it.

@@ -83,6 +83,7 @@ pub(super) fn request_of(shared: &Shared, ask: &Ask, id: &RequestId) -> Forwarde
             nonce: Some(format!("{:032x}", u128::from_ne_bytes(random()))),
             path: ask.path.clone(),
             rules_only: ask.rules_only,
+            guard: ask.guard,
         }),
         was_replaced: false,
     }

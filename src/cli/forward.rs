@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -137,6 +138,15 @@ fn exactly(asked: &Asked, intent: Option<&ForwardedAccessIntent>) -> Vec<Approva
         pattern: exact.clone(),
     };
     Some(grant).filter(|_| !is_pattern).into_iter().collect()
+}
+
+/// A time to wait as it can be told: in tenths of a second.
+fn in_tenths(time: Duration) -> Duration {
+    let tenths = time.as_millis() / 100;
+    match u64::try_from(tenths) {
+        Ok(tenths @ 1..) => Duration::from_millis(tenths.saturating_mul(100)),
+        Ok(0) | Err(_) => time,
+    }
 }
 
 /// Waits for asks of rules only that all are about one call: until one of them is denied, or until all are answered. What settles
@@ -284,20 +294,21 @@ impl Forwarder {
             }
             let mut ask = self.complete(payload, &cwd, path.clone());
             ask.grants = exactly(asked, ask.access_intent.as_ref());
-            ask.timeout = budget.saturating_sub(clock::now().since(started));
+            ask.timeout = in_tenths(budget.saturating_sub(clock::now().since(started)));
             ask.rules_only = rules_only;
             ask
         };
         let guards = call.guards(&asked, is_outside);
         let guards = guards.iter().enumerate().map(|(place, guard)| {
             let mut ask = ask_of(guard, true);
+            ask.guard = true;
             ask.id = call.id.as_ref().map(|id| format!("{id}.{place}"));
             self.send(ask)
         });
         if let Some(ruling) = until_settled(guards.collect()).await {
             return Gated::Ruled(Box::new(ruling));
         }
-        let is_within = || asked.kind != PayloadKind::Path || !is_outside(&asked.value);
+        let is_within = || call.looks_at_its_path_only() && !is_outside(&asked.value);
         let rules_only = match reach {
             Reach::All => false,
             Reach::Rules => call.is_seen_whole(),
@@ -428,6 +439,7 @@ impl Forwarder {
             timeout: self.config.forwarding_timeout,
             path,
             rules_only: false,
+            guard: false,
             payload,
         }
     }

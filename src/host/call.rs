@@ -178,6 +178,16 @@ impl ToolCall {
                 || patched_files(self).is_some_and(|files| is_whole(files.len())))
     }
 
+    /// Whether the path that is asked about is all that the call looks at. A pattern may lead elsewhere.
+    pub fn looks_at_its_path_only(&self) -> bool {
+        let leads_elsewhere = |pattern: &str| {
+            pattern.starts_with(['/', '~']) || pattern.split('/').any(|part| part.contains(".."))
+        };
+        self.asked().kind == PayloadKind::Path
+            && !(file_surface(&self.tool) == Some("find")
+                && self.text(&["pattern"]).is_some_and(leads_elsewhere))
+    }
+
     /// The tool of an MCP server as `server:tool`.
     fn mcp_target(&self) -> Option<String> {
         let in_name = self.tool.strip_prefix(MCP_PREFIX);
@@ -410,6 +420,20 @@ mod tests {
                 ("external_directory", "/etc/passwd")
             ])
         );
+    }
+
+    #[test]
+    fn a_pattern_that_leads_elsewhere_and_a_list_of_paths_are_more_than_a_path() {
+        let only =
+            |tool: &str, input: Value| ToolCall::new(tool, input, "/w").looks_at_its_path_only();
+        assert!(only("Glob", json!({"pattern": "**/*.rs"})));
+        assert!(only("Read", json!({"file_path": "/etc/passwd"})));
+        assert!(only("Grep", json!({"pattern": "/etc", "path": "src"})));
+        for pattern in ["/etc/**", "~/x", "../**", "a/../../b", "{..,a}/x"] {
+            assert!(!only("Glob", json!({"pattern": pattern})), "{pattern}");
+        }
+        assert!(!only("read_many_files", json!({"paths": ["/etc/passwd"]})));
+        assert!(!only("Read", json!({})));
     }
 
     #[test]

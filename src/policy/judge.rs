@@ -58,9 +58,9 @@ pub struct Judgement {
     pub reason: Option<String>,
     /// Of an ask: the pattern that asks, or the sentinel that lifted an allow. `None` where no rule matched.
     pub asked_because: Option<String>,
-    /// Whether a rule is about it: one that says to ask, one that was lifted to that, or any other that was the last to match. Where
-    /// none is, an ask is merely what holds where nobody said anything.
-    pub is_ruled: bool,
+    /// Whether anything was said about it: by a rule, a grant, the switch. Where not, the verdict is merely what holds where nobody said
+    /// anything.
+    pub is_said: bool,
     /// Everything that matched, in the order in which it was tried.
     pub matched: Vec<MatchedRule>,
     /// Of an allow: the grants that it rests on, one for each part of the ask that a grant allows. If one of them is gone, the ask
@@ -157,8 +157,8 @@ impl Policy {
         let Some(intent) = question.intent else {
             trace.note(|| Step::NoFacts);
             let mut judgement = Finding::unknown("").into_judgement(Vec::new(), Vec::new());
-            // Without facts nobody knows whether a rule is about it.
-            judgement.is_ruled = true;
+            // Without facts nobody knows what is said about it.
+            judgement.is_said = true;
             return Explained {
                 judgement,
                 rule: None,
@@ -332,8 +332,9 @@ impl<'a> Finding<'a> {
                 By::Yolo => DecisionSource::Yolo { pattern },
                 By::Infrastructure => DecisionSource::InfrastructureRead,
             },
-            is_ruled: self.verdict != Verdict::Ask
+            is_said: self.rule.is_some()
                 || self.pattern.is_some()
+                || !matches!(self.by, By::Rule(_))
                 || matched.iter().any(|said| said.verdict() == Verdict::Ask),
             matched,
             rests_on,

@@ -590,6 +590,7 @@ impl Server {
             access_intent: request.access_intent.filter(|_| !request.was_replaced),
             timeout: relay.budget,
             rules_only: request.relay.as_ref().is_some_and(|relay| relay.rules_only),
+            guard: request.relay.as_ref().is_some_and(|relay| relay.guard),
             path,
         };
         let handle = self.relays.spawn({

@@ -143,6 +143,9 @@ pub struct RequestRelay {
     /// Only what was decided beforehand is wanted: rules and grants answer, and where a rule says so somebody is asked; what no rule
     /// is about is left to the requester.
     pub rules_only: bool,
+    /// It is about a call that is asked by another name as well, so what holds where no rule is about it is not wanted either. Counts
+    /// with `rules_only` alone.
+    pub guard: bool,
 }
 
 /// One session that an ask came through.
@@ -264,6 +267,13 @@ impl ForwardedPermissionRequest {
         self.relay.as_ref().is_some_and(|relay| relay.rules_only)
     }
 
+    /// Whether it only guards a call that is asked by another name.
+    pub fn is_guard(&self) -> bool {
+        self.relay
+            .as_ref()
+            .is_some_and(|relay| relay.rules_only && relay.guard)
+    }
+
     /// Agent name, where the requester gave one.
     pub fn agent_name(&self) -> Option<&str> {
         Some(self.requester_agent_name.as_str()).filter(|name| !session::trim(name).is_empty())
@@ -317,6 +327,7 @@ impl RequestRelay {
                 .filter(|hops| hops.len() <= MAX_HOPS)
                 .unwrap_or_default(),
             rules_only: fields.boolean("rulesOnly").unwrap_or(false),
+            guard: fields.boolean("guard").unwrap_or(false),
         }
     }
 }
@@ -387,6 +398,8 @@ struct RelayOut<'a> {
     path: &'a [Hop],
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     rules_only: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    guard: bool,
 }
 
 impl<'a> From<&'a RequestRelay> for RelayOut<'a> {
@@ -402,6 +415,7 @@ impl<'a> From<&'a RequestRelay> for RelayOut<'a> {
             nonce: relay.nonce.as_deref(),
             path: &relay.path,
             rules_only: relay.rules_only,
+            guard: relay.guard,
         }
     }
 }

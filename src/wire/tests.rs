@@ -187,10 +187,10 @@ fn request_relay() -> impl Strategy<Value = RequestRelay> {
         maybe(any::<u64>()),
         maybe(text()),
         prop::collection::vec(hop, 0..=MAX_HOPS),
-        any::<bool>(),
+        any::<(bool, bool)>(),
     )
         .prop_map(
-            |(held, pid, process, timeout_ms, nonce, path, rules_only)| RequestRelay {
+            |(held, pid, process, timeout_ms, nonce, path, (rules_only, guard))| RequestRelay {
                 held,
                 pid,
                 process,
@@ -198,6 +198,7 @@ fn request_relay() -> impl Strategy<Value = RequestRelay> {
                 nonce,
                 path,
                 rules_only,
+                guard,
             },
         )
 }
@@ -776,6 +777,7 @@ fn whole_request() -> ForwardedPermissionRequest {
                 agent_name: "d".to_owned(),
             }],
             rules_only: true,
+            guard: true,
         }),
         was_replaced: false,
     }
@@ -797,7 +799,7 @@ const TAIL: &str = concat!(
     r#""principal":{"sessionId":"C","agentName":"a"},"floor":"<f>","#,
     r#""askingUnits":[{"command":"u","floor":"<g>"},{"command":"w"}]},"#,
     r#""relay":{"v":1,"held":true,"pid":7,"pidStart":"1","bootId":"2","pidNs":"3","timeoutMs":4,"nonce":"5","#,
-    r#""path":[{"sessionId":"D","agentName":"d"}],"rulesOnly":true}}"#
+    r#""path":[{"sessionId":"D","agentName":"d"}],"rulesOnly":true,"guard":true}}"#
 );
 
 #[test]

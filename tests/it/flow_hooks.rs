@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::grants::SUBAGENT;
-use crate::support::processes::{Running, has_ended};
+use crate::support::processes::{Running, has_ended, run};
 use crate::support::spool::{TestSpool, eventually, names, read_json, until};
 
 /// What Claude Code hands to its hook before a call.
@@ -229,6 +229,36 @@ fn before_a_call_rules_decide_and_what_none_is_about_is_left_to_the_host() {
 }
 
 #[test]
+fn a_list_of_what_is_allowed_lets_through_what_it_names_and_denies_the_rest() {
+    let spool = TestSpool::new();
+    let rules = json!({"*": "deny", "bash": {"*": "deny", "touch ok*": "allow"}, "read": "allow"});
+    let _server = spool.serve_headless("main", &rules);
+    // The names of a call that no rule is about say nothing: what holds for everything else is judged once.
+    spool.claude(&bash("touch ok-file")).allowed();
+    spool.claude(&permission("touch ok-file")).allowed();
+    let read = before("Read", &json!({"file_path": "/etc/passwd"}));
+    spool.claude(&read).allowed();
+    spool
+        .claude(&bash("touch other"))
+        .denied("Denied by the serving session's rule \"*\"");
+    let write = before(
+        "Write",
+        &json!({"file_path": "/srv/shop/a", "content": "x"}),
+    );
+    spool
+        .claude(&write)
+        .denied("Denied by the serving session's rule");
+    spool
+        .claude(&before("Nobody", &json!({})))
+        .denied("Denied by the serving session's rule");
+    let log = spool.log();
+    let denials = log
+        .iter()
+        .filter(|entry| entry["event"] == "forwarded_permission.auto_denied");
+    assert_eq!(denials.count(), 3, "each once");
+}
+
+#[test]
 fn where_the_host_would_ask_a_person_ours_is_asked_and_the_reason_reaches_the_model() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("main", &json!({}));
@@ -272,6 +302,10 @@ fn in_a_mode_that_asks_nobody_everything_is_asked_but_what_only_looks_at_home() 
     spool
         .claude(&bypassed(before("TodoWrite", &json!({"todos": []}))))
         .left();
+    let glob = bypassed(before("Glob", &json!({"pattern": "/etc/**"})));
+    let hook = spool.start_hook("claude-code", &glob);
+    server.answer("/etc/**", "No");
+    hook.end().denied("Denied by the user");
     for path in ["/etc/passwd", "../other/a"] {
         let hook = spool.start_hook("claude-code", &read(path));
         server.answer(path, "No");
@@ -313,7 +347,7 @@ fn a_grant_holds_for_every_hook_of_its_session_and_for_no_other() {
     // Taken back, it is asked again.
     let mut revoke = spool.relay();
     revoke.args(["revoke", "1"]);
-    assert_eq!(crate::support::processes::run(&mut revoke).0, 0);
+    assert_eq!(run(&mut revoke).0, 0);
     let hook = spool.start_hook("claude-code", &permission("npm run lint"));
     server.answer("npm run lint", "No");
     hook.end().denied("Denied by the user");
@@ -499,7 +533,9 @@ fn the_hook_gives_up_before_its_host_does_and_denies() {
     command.args(["--host-timeout", "2"]);
     let hook = Hook::start(&mut command, &permission("make").to_string());
     server.question();
-    hook.end().denied("did not answer within");
+    let ended = hook.end();
+    ended.denied("did not answer within 0.");
+    ended.denied("forwardingTimeoutMs");
     server.await_text("taken it back");
     assert!(spool.waiting("main").is_empty());
 }
@@ -544,6 +580,7 @@ fn where_nobody_serves_the_hook_says_so_and_what_to_do() {
             let ended = spool.hook(host, &stdin);
             ended.denied("nobody serves session \"main\"");
             ended.denied("run `askrelay serve`");
+            ended.denied(&format!("`askrelay uninstall {host}` takes the hook out"));
         }
     }
     let gemini = json!({"session_id": "G", "cwd": "/", "hook_event_name": "BeforeTool",
@@ -619,9 +656,9 @@ fn what_no_host_would_say_is_refused_by_the_exit_code() {
     ] {
         let mut command = spool.relay();
         command.args(wrong);
-        let ended = Hook::start(&mut command, &bash("ls").to_string()).end();
-        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{wrong:?}");
-        assert!(!ended.stderr.is_empty());
+        let (code, stdout, stderr) = run(&mut command);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{wrong:?}");
+        assert!(!stderr.is_empty());
     }
 }
 

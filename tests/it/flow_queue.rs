@@ -468,6 +468,7 @@ fn ask_for(value: &str, session: &str, id: String) -> Ask {
         timeout: Duration::from_mins(10),
         path: Vec::new(),
         rules_only: false,
+        guard: false,
     }
 }
 

@@ -24,6 +24,7 @@ use super::forward::{Forwarder, Gated, Ruling};
 use super::output::Out;
 use super::place::Place;
 use super::{PlaceArgs, hint_of, role};
+use crate::ask::{Abandonment, Outcome};
 use crate::clock::{self, Moment};
 use crate::host::hook::{self, Asking, Gate, Host, Input, Unusable, Verdict};
 use crate::policy::Hooks;
@@ -216,13 +217,13 @@ impl Hook<'_> {
         forwarder.warn_of_log();
         Ok(match gated {
             Gated::Left(_) => Verdict::Leave,
-            Gated::Ruled(ruling) => verdict_of(&ruling, settings, &asking.suggestions),
+            Gated::Ruled(ruling) => verdict_of(self.host, &ruling, settings, &asking.suggestions),
         })
     }
 }
 
 /// What the host is told of an answer.
-fn verdict_of(ruling: &Ruling, settings: Hooks, suggestions: &[Value]) -> Verdict {
+fn verdict_of(host: Host, ruling: &Ruling, settings: Hooks, suggestions: &[Value]) -> Verdict {
     let decision = ruling.decision();
     if decision.is_approved() {
         let remembers =
@@ -238,14 +239,39 @@ fn verdict_of(ruling: &Ruling, settings: Hooks, suggestions: &[Value]) -> Verdic
     }
     let by_person = matches!(decision.decided_by.effective(), DecisionSource::User { .. });
     let mut reason = ruling.text();
-    if let Some(hint) = ruling.hint() {
+    if let Some(hint) = hint_for(host, ruling) {
         reason.push_str(". What to do: ");
-        reason.push_str(hint);
+        reason.push_str(&hint);
     }
     Verdict::Deny {
         reason,
         stops: by_person && settings.deny_stops.is_on(),
     }
+}
+
+/// What is to be done where nobody ruled, in the words of somebody who runs a hook.
+fn hint_for(host: Host, ruling: &Ruling) -> Option<String> {
+    let hint = ruling.hint()?;
+    let Outcome::Abandoned(abandonment) = &ruling.answer.outcome else {
+        return None;
+    };
+    Some(match abandonment {
+        Abandonment::NotServing { .. } => {
+            format!("{hint}; `askrelay uninstall {}` takes the hook out", host.name())
+        }
+        Abandonment::TimedOut { refused: None, .. } => {
+            "ask again when somebody is there, or give more time with \"forwardingTimeoutMs\" of the configuration".to_owned()
+        }
+        Abandonment::NoParent { .. }
+        | Abandonment::NoDirectories { .. }
+        | Abandonment::NotWritten { .. }
+        | Abandonment::Unreadable { .. }
+        | Abandonment::NoKey { .. }
+        | Abandonment::Refused { .. }
+        | Abandonment::TimedOut { .. }
+        | Abandonment::Withdrawn
+        | Abandonment::TooManyHops { .. } => hint.to_owned(),
+    })
 }
 
 /// All that the host has to say. A thread reads it: whoever never closes the other end must not keep the hook from ending.

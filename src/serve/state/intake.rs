@@ -306,15 +306,25 @@ impl State {
             }
         };
         let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
+        let is_left = request.is_rules_only() && !judgement.is_said;
+        let is_left = is_left && (judgement.verdict == Verdict::Ask || request.is_guard());
+        if let Some(ask) = self.asks.get_mut(&id) {
+            ask.reach = if is_left {
+                Reach::RulesOnly
+            } else {
+                Reach::Anybody
+            };
+        }
+        if is_left && look == Look::First {
+            // No question: nothing is recorded of it, and nobody is asked but a parent for its rules.
+            return self.escalate(now, &id, request, effects);
+        }
+        if is_left && judgement.verdict != Verdict::Ask {
+            self.end_waiting(&id, "no rule is about it by now", effects);
+            return self.leave(&request, effects);
+        }
         if judgement.verdict == Verdict::Ask {
             self.note_why(&request, judgement.asked_because.as_ref());
-            if let Some(ask) = self.asks.get_mut(&id) {
-                ask.reach = if request.is_rules_only() && !judgement.is_ruled {
-                    Reach::RulesOnly
-                } else {
-                    Reach::Anybody
-                };
-            }
         }
         // No yes undoes the deny of a link that came before it.
         let is_open = judgement.verdict == Verdict::Ask && !self.is_denied_by_link(&id);
@@ -356,8 +366,6 @@ impl State {
             Verdict::Ask if look == Look::Turn && self.on_screen.as_ref() == Some(&id) => {
                 self.show(now, request, &judgement, effects);
             }
-            // No question: nothing is recorded of it, and nobody is asked but a parent for its rules.
-            Verdict::Ask if self.is_left(&id) => self.escalate(now, &id, request, effects),
             Verdict::Ask => {
                 let ask = self.asks.get_mut(&id);
                 if ask.is_some_and(|ask| ask.noted.advance(Noted::Prompted)) {
