@@ -1,6 +1,11 @@
 //! Hooks as their hosts start them: a process for each call, a serving session beside it, and an answer in the host's own words on
 //! every path.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks at processes, and writes what nobody should"
+)]
+
 use std::path::Path;
 use std::process::Command;
 
@@ -619,6 +624,40 @@ fn a_fault_of_the_hook_itself_is_a_denial() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "a release build has no faults in it")]
+fn a_hook_that_is_busy_is_in_time_all_the_same_and_hears_a_signal() {
+    let spool = TestSpool::new();
+    let gemini = json!({"session_id": "S", "cwd": "/", "hook_event_name": "BeforeTool",
+                        "tool_name": "run_shell_command", "tool_input": {"command": "ls"}});
+    for (host, stdin) in [
+        ("claude-code", permission("ls")),
+        ("codex", bash("ls")),
+        ("gemini", gemini),
+    ] {
+        let mut command = spool.hook_command(host);
+        command.env("ASKRELAY_TEST_FAULT", "stalled:S");
+        let told = Hook::start(&mut command, &stdin.to_string());
+        command.args(["--host-timeout", "1"]);
+        let late = Hook::start(&mut command, &stdin.to_string());
+        late.end().denied("nobody answered in time");
+        until("a hook that does not get on", || {
+            has_thread(told.running.pid(), "stalled")
+        });
+        told.running.signal(Signal::TERM);
+        told.end().denied("told to end");
+    }
+}
+
+fn has_thread(pid: u32, name: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut threads = threads.filter_map(|thread| {
+        let comm = thread.ok()?.path().join("comm");
+        std::fs::read_to_string(comm).ok()
+    });
+    threads.any(|thread| thread.trim() == name)
+}
+
+#[test]
 fn what_no_host_would_say_is_refused_by_the_exit_code() {
     let spool = TestSpool::new();
     let _server = spool.serve_headless("main", &json!({"bash": "allow"}));
@@ -796,6 +835,52 @@ fn what_was_answered_in_the_hosts_own_dialog_is_taken_back_and_nobody_is_credite
         .claude(&over("SessionEnd", permission("anything")))
         .left();
     sub.end().denied("told to end");
+}
+
+#[test]
+fn a_request_that_names_another_process_has_nobody_told_to_end() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({}));
+    let hook = spool.start_hook("claude-code", &permission("make"));
+    server.question();
+    let request = spool.await_hook("main");
+    let id = request["id"].as_str().unwrap();
+    let mut beside = Running::start(Command::new("sleep").arg("600"));
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", beside.pid())).unwrap();
+    let started = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19);
+    // Whoever can write in the spool can name any process, and can keep a lock on what it has written.
+    let mut locks = Vec::new();
+    for (tail, started, held) in [("-a", None, false), ("-b", started, true)] {
+        let mut forged = request.clone();
+        let forged_id = format!("{id}{tail}");
+        forged["id"] = json!(forged_id);
+        forged["createdAt"] = json!(1);
+        forged["relay"]["pid"] = json!(beside.pid());
+        forged["relay"]["held"] = json!(held);
+        match started {
+            Some(started) => forged["relay"]["pidStart"] = json!(started),
+            None => {
+                forged["relay"].as_object_mut().unwrap().remove("pidStart");
+            }
+        }
+        let path = spool.request_path("main", &forged_id);
+        let written = spool.below(&forged_id);
+        spool.put_file(&written, &forged.to_string());
+        let file = std::fs::File::open(&written).unwrap();
+        if held {
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        }
+        std::fs::rename(&written, path).unwrap();
+        locks.push(file);
+    }
+    let over = with(permission("make"), "hook_event_name", json!("PostToolUse"));
+    spool.claude(&over).left();
+    hook.end().denied("told to end");
+    assert!(!beside.has_ended());
+    spool
+        .claude(&with(over, "hook_event_name", json!("SessionEnd")))
+        .left();
+    assert!(!beside.has_ended());
 }
 
 #[test]
