@@ -240,14 +240,6 @@ impl Forwarder {
     }
 
     /// Asks about one call of a tool, and waits for the end of it. Dropping the future withdraws the ask.
-    #[expect(
-        clippy::allow_attributes,
-        reason = "until a server that tools are called through is here"
-    )]
-    #[allow(
-        dead_code,
-        reason = "until a server that tools are called through is here"
-    )]
     pub(super) async fn ask(&self, call: ToolCall) -> Ruling {
         match self.gated(call, Reach::All).await {
             Gated::Ruled(ruling) | Gated::Left(ruling) => *ruling,
