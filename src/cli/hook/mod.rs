@@ -190,6 +190,7 @@ impl Hook<'_> {
     async fn ask(&self, asking: Asking) -> anyhow::Result<Verdict> {
         #[cfg(debug_assertions)]
         crate::spool::fault::strike("hook", &asking.session);
+        let hosts = orphan::hosts(self.env);
         let place = Place::new(self.env, self.place_args);
         let who = lineage::who(self.env, self.host, &asking);
         let env = lineage::env(self.env, self.host);
@@ -210,7 +211,7 @@ impl Hook<'_> {
         let gated = tokio::select! {
             biased;
             gated = forwarder.gated(call, asking.reach) => gated,
-            () = orphan::host_is_gone(self.env) => {
+            () = orphan::one_is_gone(&hosts) => {
                 return Ok(denied("the host has ended"));
             }
         };
