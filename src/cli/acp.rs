@@ -59,7 +59,8 @@ pub(super) struct Args {
     /// Ask the client as well: whoever answers first decides
     #[arg(long)]
     client_too: bool,
-    /// Hand a yes that holds longer on as the agent's own "always": what the agent allows by it then is not asked any more
+    /// Hand a yes for this subagent until the session ends on as the agent's own "always": what the agent allows by it then is not
+    /// asked any more
     #[arg(long)]
     always: bool,
     /// The agent

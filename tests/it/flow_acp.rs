@@ -509,7 +509,13 @@ fn a_yes_for_longer_is_the_agents_own_always_only_where_that_is_wanted() {
         let question = server.question();
         server.choose(&question, "Yes, for this session");
         let scope = server.question();
-        server.choose(&scope, "The whole session, parent and all subagents");
+        let label = scope
+            .text
+            .lines()
+            .find(|line| line.contains("This subagent only"))
+            .unwrap();
+        let (number, _) = label.trim_start().split_once(')').unwrap();
+        server.running.write_line(number);
         assert_eq!(outcome(&proxy, &json!(1)), expected);
     }
 }
