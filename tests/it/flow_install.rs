@@ -553,3 +553,25 @@ fn a_host_with_a_plugin_of_ours_gets_one_file_and_loses_it_again() {
         assert!(!file.exists());
     }
 }
+
+#[test]
+fn trust_in_the_hooks_of_one_scope_is_not_taken_back_with_the_other() {
+    let home = Home::new();
+    let config = home.at(".codex/config.toml");
+    let before = "model = \"m\"\n";
+    write(&config, before);
+    let project = home.spool.below("project");
+    fs::create_dir(&project).unwrap();
+    done(home.install("codex").args(["--yes", "--trust"]));
+    let of_user = text(&config);
+    let in_project = |mut command: Command| {
+        command.arg("--yes").arg("--project").arg(&project);
+        command
+    };
+    done(in_project(home.install("codex")).arg("--trust"));
+    assert_eq!(text(&config).matches("trusted_hash").count(), 4);
+    done(&mut in_project(home.uninstall("codex")));
+    assert_eq!(text(&config), of_user);
+    home.uninstalled("codex");
+    assert_eq!(text(&config), before);
+}

@@ -23,6 +23,7 @@ mod bash;
 mod claude_code;
 mod cleanup;
 mod codex;
+mod doctor;
 mod drivers;
 mod gemini;
 mod inspection;

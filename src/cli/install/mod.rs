@@ -240,9 +240,11 @@ impl<'a> Task<'a> {
                 with_trust(config.text(), &entries).map_err(|error| untrusted(&at, &error))?;
             let without = without_trust(config.text(), &recorded(&config))
                 .map_err(|error| no_toml(&at, &error))?;
-            let pairs = entries.into_iter().map(|entry| (entry.key, entry.hash));
-            let change =
-                config.becomes(Host::Codex, &self.store, now, &without, pairs.collect())?;
+            // What was recorded for another scope is still ours to take back.
+            let mut all = recorded(&config);
+            all.retain(|known| entries.iter().all(|entry| entry.key != known.key));
+            all.extend(entries);
+            let change = config.becomes(Host::Codex, &self.store, now, &without, pairs(all))?;
             plan.changes.push(change);
         } else {
             plan.next.push(
@@ -327,13 +329,22 @@ impl<'a> Task<'a> {
             let config = hosts::codex_config(self.env).ok_or_else(no_home)?;
             let config = Seen::of(&Place::from_cwd(self.env, &config), &self.store)?;
             let of_this = format!("{}:", hosts::codex_key_path(&path));
-            let entries = recorded(&config);
-            // Trust in the hooks of another scope stays.
-            if !entries.is_empty() && entries.iter().all(|entry| entry.key.starts_with(&of_this)) {
-                let at = config.path().to_owned();
-                let without =
-                    without_trust(config.text(), &entries).map_err(|error| no_toml(&at, &error))?;
-                changes.push(config.restored(&self.store, without)?);
+            let (of_this, of_others): (Vec<_>, Vec<_>) = recorded(&config)
+                .into_iter()
+                .partition(|entry| entry.key.starts_with(&of_this));
+            let at = config.path().to_owned();
+            let text = config.text();
+            let without = |entries: &[TrustEntry]| {
+                without_trust(text, entries).map_err(|error| no_toml(&at, &error))
+            };
+            let now = without(&of_this)?;
+            if of_others.is_empty() {
+                changes.push(config.restored(&self.store, now)?);
+            } else if !of_this.is_empty() {
+                // Trust in the hooks of another scope stays.
+                let of_nobody = without(&[of_this, of_others.clone()].concat())?;
+                let kept = pairs(of_others);
+                changes.push(config.becomes(Host::Codex, &self.store, now, &of_nobody, kept)?);
             }
         }
         Ok(Plan {
@@ -446,6 +457,12 @@ fn recorded(config: &Seen) -> Vec<TrustEntry> {
         hash: hash.clone(),
     });
     entries.collect()
+}
+
+/// Trust, as it is recorded.
+fn pairs(entries: Vec<TrustEntry>) -> Vec<(String, String)> {
+    let pair = |entry: TrustEntry| (entry.key, entry.hash);
+    entries.into_iter().map(pair).collect()
 }
 
 /// Whether the person at the terminal means it.

@@ -30,6 +30,11 @@ pub(crate) fn files_below(relative: &str) -> Vec<String> {
     files
 }
 
+/// Whether the source tree has this file.
+pub(crate) fn is_there(relative: &str) -> bool {
+    source(relative).is_file()
+}
+
 /// Bytes of one file of the source tree.
 pub(crate) fn bytes(relative: &str) -> Vec<u8> {
     std::fs::read(source(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
