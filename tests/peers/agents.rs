@@ -1,8 +1,6 @@
 //! The agents that people run, each as its vendor ships it, in the version that its lock file pins: with an empty home, a key that is
 //! none, and our model on the loopback.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -146,27 +144,6 @@ impl Agent {
             .args((self == Self::Codex).then_some("--trust"));
         let installed = install.output().unwrap();
         assert!(installed.status.success(), "{installed:?}");
-    }
-
-    /// Gives whoever starts it by its name what they need for that.
-    pub(crate) fn put_on_path(self, run: &mut Command, spool: &TempSpool) {
-        let name = match self {
-            Self::ClaudeCode => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-        };
-        let words: Vec<String> = words(self.name())
-            .iter()
-            .map(|word| format!("'{}'", word.display()))
-            .collect();
-        let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
-        let script = spool.write(&format!("bin/{name}"), &script);
-        std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-        let mut path = script.parent().unwrap().as_os_str().to_owned();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap_or_default());
-        run.env("PATH", path);
-        self.tell_where(run, spool);
     }
 
     /// Where its configuration lies.

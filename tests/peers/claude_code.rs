@@ -112,8 +112,3 @@ fn an_answer_in_the_dialog_of_the_agent_takes_the_ask_back() {
         line.contains("taken it back")
     });
 }
-
-#[test]
-fn the_doctor_proves_it_with_the_agent_itself() {
-    crate::matrix::the_doctor_proves_it_with_the_agent_itself(Way::ClaudeHeadless);
-}

@@ -69,8 +69,3 @@ fn an_agent_that_an_agent_starts_asks_the_same_session() {
     });
     assert!(seen.ran, "{seen:?}");
 }
-
-#[test]
-fn the_doctor_proves_it_with_the_agent_itself() {
-    crate::matrix::the_doctor_proves_it_with_the_agent_itself(Way::CodexExec);
-}

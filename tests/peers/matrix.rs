@@ -452,23 +452,6 @@ pub(crate) fn an_allow_list_lets_through_what_it_names_and_nothing_else(way: Way
     assert!(!scene.has("other"), "{seen:?}");
 }
 
-/// Whoever has installed it can see for themselves: with the agent that is on the search path, as they would start it.
-pub(crate) fn the_doctor_proves_it_with_the_agent_itself(way: Way) {
-    let scene = Scene::of_one_call(way);
-    scene.configure();
-    let _server = scene.serve("headless", &rules(&"allow".into()));
-    let mut doctor = scene.spool.askrelay("doctor");
-    way.agent().put_on_path(&mut doctor, &scene.spool);
-    doctor.args([way.agent().name(), "--live", "--json"]);
-    let found = doctor.output().unwrap();
-    let report = String::from_utf8_lossy(&found.stdout).into_owned();
-    assert!(found.status.success(), "{report}");
-    for shown in ["the command ran", "the command did not run"] {
-        assert!(report.contains(shown), "{shown:?}: {report}");
-    }
-    assert!(!scene.has("ran"), "the doctor works elsewhere");
-}
-
 /// Everything above, for one way.
 macro_rules! held_to_all {
     ($way:expr $(, $attribute:meta)?) => {

@@ -27,7 +27,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Those that live now.
+    /// Those that live now. Later one of them may have gone unseen, so this comes first.
     pub(super) fn of(env: &Env, host: Host) -> Self {
         let named = named(host, env.text(CLAUDE_PID).as_deref());
         Self::above(process::parent_pid(), named)

@@ -74,7 +74,11 @@ fn texts(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(all) => all.iter().map(texts).collect::<Vec<_>>().join("\n"),
-        Value::Object(members) => members.values().map(texts).collect::<Vec<_>>().join("\n"),
+        // The kind of a piece is no text of it.
+        Value::Object(members) => (members.iter().filter(|(key, _)| *key != "type"))
+            .map(|(_, value)| texts(value))
+            .collect::<Vec<_>>()
+            .join("\n"),
         Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
     }
 }
