@@ -34,6 +34,9 @@ use crate::wire::{
     Liveness, PayloadKind, Principal, PromptPayload, RequestSource, SessionId,
 };
 
+/// Most bytes of evidence that all asks about the paths of one call have together.
+const MAX_GUARDS_BYTES: usize = 16 << 20;
+
 /// Who asks, and whom, as far as the command line says.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Who {
@@ -282,8 +285,18 @@ impl Forwarder {
             ask
         };
         let guards = call.guards(&asked, is_outside);
+        // A call of many paths is not written down whole for each of them.
+        let length: usize = evidence.iter().map(|entry| entry.text.len()).sum();
+        let is_shown = length.saturating_mul(guards.len()) <= MAX_GUARDS_BYTES;
         let guards = guards.iter().enumerate().map(|(place, guard)| {
             let mut ask = ask_of(guard, true);
+            if !is_shown {
+                ask.payload.evidence = vec![Evidence {
+                    label: "not shown".to_owned(),
+                    text: "the rest of the call, which is too long to be shown for each of its paths".to_owned(),
+                    detail: None,
+                }];
+            }
             ask.guard = true;
             ask.id = call.id.as_ref().map(|id| format!("{id}.{place}"));
             self.send(ask)
@@ -293,7 +306,8 @@ impl Forwarder {
             Some(ruling) if !ruling.decision().is_approved() => {
                 return Gated::Ruled(Box::new(ruling));
             }
-            other => other,
+            // Who has not seen the call has not allowed it.
+            other => other.filter(|_| is_shown),
         };
         let is_within = || call.looks_at_its_path_only() && !is_outside(&asked.value);
         let rules_only = match reach {
