@@ -170,7 +170,7 @@ async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Option<Rulin
             if !decision.is_approved() {
                 return Poll::Ready(Some(ruling));
             }
-            if is_from_somebody(&decision) {
+            if is_from_a_person(&decision) {
                 allowed = Some(ruling);
             }
         }
@@ -183,19 +183,10 @@ async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Option<Rulin
     .await
 }
 
-/// Whether somebody was asked, now or when they granted it.
-fn is_from_somebody(decision: &Decision) -> bool {
-    match decision.decided_by.effective() {
-        DecisionSource::User { .. }
-        | DecisionSource::Authorizer { .. }
-        | DecisionSource::SessionApproval { .. } => true,
-        DecisionSource::Rule { .. }
-        | DecisionSource::Yolo { .. }
-        | DecisionSource::InfrastructureRead
-        | DecisionSource::Unavailable { .. }
-        | DecisionSource::GateError { .. }
-        | DecisionSource::Forwarded { .. } => false,
-    }
+/// Whether a person was asked about this very call. What was granted for longer, and what a program allowed, is about the one name that it
+/// was about: it lets nothing run under another.
+fn is_from_a_person(decision: &Decision) -> bool {
+    matches!(decision.decided_by.effective(), DecisionSource::User { .. })
 }
 
 impl Forwarder {
@@ -248,8 +239,8 @@ impl Forwarder {
 
     /// Holds rules against a call, and has somebody asked about it as far as `reach` goes.
     ///
-    /// What denies it comes first, whichever rule that is. Who was asked about the call and has allowed it is not asked again by
-    /// another name of the same call.
+    /// What denies it comes first, whichever rule that is, and no yes goes past it. A person who was asked about the call by one of its names
+    /// and has allowed it is asked again only where a rule for the call itself says so.
     pub(super) async fn gated(&self, call: ToolCall, reach: Reach) -> Gated {
         let started = clock::now();
         let budget = call.timeout.unwrap_or(self.config.forwarding_timeout);
@@ -297,11 +288,16 @@ impl Forwarder {
             ask.id = call.id.as_ref().map(|id| format!("{id}.{place}"));
             self.send(ask)
         });
-        if let Some(ruling) = until_settled(guards.collect()).await {
-            return Gated::Ruled(Box::new(ruling));
-        }
+        let said = until_settled(guards.collect()).await;
+        let allowed_by_a_person = match said {
+            Some(ruling) if !ruling.decision().is_approved() => {
+                return Gated::Ruled(Box::new(ruling));
+            }
+            other => other,
+        };
         let is_within = || call.looks_at_its_path_only() && !is_outside(&asked.value);
         let rules_only = match reach {
+            _ if allowed_by_a_person.is_some() => true,
             Reach::All => false,
             Reach::Rules => call.is_seen_whole(),
             Reach::RulesWithin => is_within(),
@@ -312,10 +308,12 @@ impl Forwarder {
             ask.grants.clone_from(&call.grants);
         }
         let ruling = self.send(ask).await;
-        if rules_only && ruling.decision().is_unruled() {
-            Gated::Left(Box::new(ruling))
-        } else {
-            Gated::Ruled(Box::new(ruling))
+        if !(rules_only && ruling.decision().is_unruled()) {
+            return Gated::Ruled(Box::new(ruling));
+        }
+        match allowed_by_a_person {
+            Some(yes) => Gated::Ruled(Box::new(yes)),
+            None => Gated::Left(Box::new(ruling)),
         }
     }
 

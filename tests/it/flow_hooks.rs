@@ -290,6 +290,36 @@ fn a_rule_that_asks_has_a_person_asked_before_the_call() {
 }
 
 #[test]
+fn a_yes_about_one_name_of_a_call_goes_past_no_rule_that_denies_it_by_another() {
+    let spool = TestSpool::new();
+    let rules = json!({
+        "path_write": {"/etc/*": "ask"}, "write": "deny", "edit": "deny",
+        "Bash": {"*": "ask"}, "bash": {"rm *": "deny"},
+    });
+    let mut server = spool.serve_select("main", &rules);
+    let write = before("Write", &json!({"file_path": "/etc/motd", "content": "x"}));
+    let hook = spool.start_hook("claude-code", &write);
+    server.answer("/etc/motd", "Yes");
+    hook.end().denied("rule");
+    let hook = spool.start_hook("claude-code", &bash("rm -rf x"));
+    server.answer("rm -rf x", "Yes");
+    hook.end().denied("rule");
+    // What was granted for the path is no leave to edit it.
+    let write = before("Write", &json!({"file_path": "/etc/issue", "content": "x"}));
+    let hook = spool.start_hook("claude-code", &write);
+    let question = server.question();
+    server.choose(&question, "Yes, for this session");
+    let scope = server.question();
+    server.choose(&scope, SUBAGENT);
+    hook.end().denied("rule");
+    let edit = before(
+        "Edit",
+        &json!({"file_path": "/etc/issue", "old_string": "a", "new_string": "b"}),
+    );
+    spool.claude(&edit).denied("rule");
+}
+
+#[test]
 fn in_a_mode_that_asks_nobody_everything_is_asked_but_what_only_looks_at_home() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("main", &json!({}));
