@@ -325,6 +325,40 @@ fn a_yes_about_one_name_of_a_call_goes_past_no_rule_that_denies_it_by_another() 
 }
 
 #[test]
+fn rules_hold_for_the_path_the_command_and_the_server_that_a_call_really_has() {
+    let spool = TestSpool::new();
+    let rules = json!({
+        "*": "allow",
+        "write": {"*": "deny", "ok/*": "allow"},
+        "bash": {"*": "allow", "rm *": "deny"},
+        "find": {"*": "allow", "/etc*": "deny"},
+        "mcp": {"*": "allow", "*:delete*": "deny", "a__b:*": "deny", "my_srv_x:close": "deny"},
+    });
+    let _server = spool.serve_select("main", &rules);
+    let gemini = |input: Value| {
+        let stdin = before("write_file", &input);
+        let stdin = with(stdin, "hook_event_name", json!("BeforeTool"));
+        spool.hook("gemini", &stdin)
+    };
+    gemini(json!({"path": "ok/x", "file_path": "evil.txt", "content": "x"})).denied("rule");
+    gemini(json!({"file_path": "ok/x", "path": "evil.txt", "content": "x"})).denied("rule");
+    gemini(json!({"file_path": "ok/x", "content": "x"})).allowed();
+    for (tool, input) in [
+        ("Monitor", json!({"command": "rm -rf x"})),
+        ("Bash", json!({"command": ["rm", "-rf", "x"]})),
+        ("Glob", json!({"pattern": "/etc/**"})),
+        ("mcp__a__b__wipe", json!({})),
+    ] {
+        spool.claude(&before(tool, &input)).denied("rule");
+    }
+    let server = json!({"name": "my.srv x"});
+    for tool in ["mcp__my_srv_x__delete_x", "mcp__my_srv_x__close"] {
+        let call = with(before(tool, &json!({})), "mcp_server", server.clone());
+        spool.claude(&call).denied("rule");
+    }
+}
+
+#[test]
 fn in_a_mode_that_asks_nobody_everything_is_asked_but_what_only_looks_at_home() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("main", &json!({}));
