@@ -279,6 +279,10 @@ impl Forwarder {
                 });
             }
             let mut ask = self.complete(payload, &cwd, path.clone());
+            // No rule lets run what the host may take for something else.
+            if let (Some(floor), Some(intent)) = (call.floor(), &mut ask.access_intent) {
+                intent.floor.get_or_insert_with(|| floor.to_owned());
+            }
             ask.grants = exactly(asked, ask.access_intent.as_ref());
             ask.timeout = in_tenths(budget.saturating_sub(clock::now().since(started)));
             ask.rules_only = rules_only;
@@ -293,7 +297,9 @@ impl Forwarder {
             if !is_shown {
                 ask.payload.evidence = vec![Evidence {
                     label: "not shown".to_owned(),
-                    text: "the rest of the call, which is too long to be shown for each of its paths".to_owned(),
+                    text:
+                        "the rest of the call, which is too long to be shown for each of its paths"
+                            .to_owned(),
                     detail: None,
                 }];
             }
