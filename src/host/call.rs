@@ -208,7 +208,8 @@ impl ToolCall {
         guards
     }
 
-    /// What lifts an allow of a rule or a grant to an ask: it is not certain that what they were held against is what would be done.
+    /// What lifts an allow of a rule to an ask: it is not certain that what it was held against is what would be done. A grant that a
+    /// person gave for what is asked about answers it.
     pub fn floor(&self) -> Option<&'static str> {
         if self.is_of_server() {
             return (!self.is_server_clear()).then_some(FLOOR_SERVER);
