@@ -279,10 +279,6 @@ impl Forwarder {
                 });
             }
             let mut ask = self.complete(payload, &cwd, path.clone());
-            // No rule lets run what the host may take for something else.
-            if let (Some(floor), Some(intent)) = (call.floor(), &mut ask.access_intent) {
-                intent.floor.get_or_insert_with(|| floor.to_owned());
-            }
             ask.grants = exactly(asked, ask.access_intent.as_ref());
             ask.timeout = in_tenths(budget.saturating_sub(clock::now().since(started)));
             ask.rules_only = rules_only;
@@ -323,6 +319,10 @@ impl Forwarder {
             Reach::RulesWithin => is_within(),
         };
         let mut ask = ask_of(&asked, rules_only);
+        // Of what it is asked as, not of its guards: a universal allow is no rule about those, and would be made a question by it.
+        if let (Some(floor), Some(intent)) = (call.floor(), &mut ask.access_intent) {
+            intent.floor.get_or_insert_with(|| floor.to_owned());
+        }
         ask.id.clone_from(&call.id);
         if !call.grants.is_empty() {
             ask.grants.clone_from(&call.grants);

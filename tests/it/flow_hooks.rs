@@ -359,6 +359,28 @@ fn rules_hold_for_the_path_the_command_and_the_server_that_a_call_really_has() {
 }
 
 #[test]
+fn what_could_mean_more_than_one_thing_is_asked_whatever_rules_allow() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({"*": "allow", "write": "allow"}));
+    for (tool, input) in [
+        (
+            "Write",
+            json!({"file_path": "a", "path": "b", "content": "x"}),
+        ),
+        ("mcp__a__b__wipe", json!({})),
+        ("Bash", json!({"command": 7})),
+    ] {
+        let hook = spool.start_hook("claude-code", &before(tool, &input));
+        let question = server.question();
+        server.choose(&question, "No");
+        hook.end().denied("Denied by the user");
+    }
+    spool
+        .claude(&before("Write", &json!({"file_path": "a", "content": "x"})))
+        .allowed();
+}
+
+#[test]
 fn in_a_mode_that_asks_nobody_everything_is_asked_but_what_only_looks_at_home() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("main", &json!({}));
