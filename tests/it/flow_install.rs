@@ -212,7 +212,8 @@ fn what_was_edited_since_stays_and_our_entries_alone_go() {
     home.installed("claude-code");
     write(&file, &text(&file).replace("haiku", "sonnet"));
     fs::write(&home.program, "#!/bin/sh\nexit 1\n").unwrap();
-    let moved = home.spool.below("bin/askrelay-2");
+    let moved = home.spool.below("bin-2/askrelay");
+    fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::copy(&home.program, &moved).unwrap();
     let moved = Home {
         program: moved,
@@ -539,11 +540,12 @@ fn a_host_with_a_plugin_of_ours_gets_one_file_and_loses_it_again() {
             "{again}"
         );
         // An older one is brought up to date.
-        let moved = home.spool.below("bin/askrelay-2");
+        let moved = home.spool.below("bin-2/askrelay");
+        fs::create_dir(moved.parent().unwrap()).unwrap();
         fs::copy(&home.program, &moved).unwrap();
         home.program = moved;
         done(&mut install(&home));
-        assert!(text(&file).contains("/bin/askrelay-2\";"));
+        assert!(text(&file).contains("/bin-2/askrelay\";"));
         let removed = done(
             home.uninstall(host)
                 .arg("--yes")
