@@ -249,7 +249,7 @@ impl ForeignFile {
     }
 
     /// Whether it is still what was read.
-    fn check_unchanged(&self) -> Result<(), ForeignError> {
+    pub fn check_unchanged(&self) -> Result<(), ForeignError> {
         let now = Self::content(&self.path, &self.target, self.limit)?;
         if now.as_ref().map(|now| &*now.bytes) == self.bytes() {
             Ok(())

@@ -13,7 +13,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::support::processes::run;
-use crate::support::spool::TestSpool;
+use crate::support::spool::{TestSpool, eventually, until};
 
 /// A home directory in which an agent has hooks.
 struct Home {
@@ -549,4 +549,76 @@ fn a_switch_of_a_trusted_project_and_the_older_name_of_one_are_seen() {
     assert!(
         one(&lines, "hook.switch").contains("/.codex/config.toml says [features] hooks = false")
     );
+}
+
+#[test]
+fn who_stops_the_doctor_finds_nothing_left_of_it() {
+    let home = Home::new();
+    let pid = home.at("pid");
+    let script = format!(
+        "echo $$ > '{}.new'; mv '{0}.new' '{0}'; exec sleep 600",
+        pid.display()
+    );
+    home.write("here", "");
+    let program = home.script("bin/askrelay", &script);
+    home.install("gemini", &program);
+    fs::create_dir_all(home.spool.below("tmp")).unwrap();
+    let mut doctor = home.relay();
+    doctor
+        .args(["doctor", "gemini"])
+        .stdout(std::process::Stdio::null());
+    let mut doctor = doctor.spawn().unwrap();
+    let hook = eventually("the hook runs", || fs::read_to_string(&pid).ok());
+    let told = Command::new("kill")
+        .args(["-INT", &doctor.id().to_string()])
+        .status();
+    assert!(told.unwrap().success());
+    assert_eq!(doctor.wait().unwrap().code(), Some(130));
+    until("the hook has ended", || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", hook.trim()));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    });
+    let left = fs::read_dir(home.spool.below("tmp")).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn the_version_of_an_agent_is_asked_for_in_a_home_of_its_own() {
+    let home = Home::new();
+    home.script(
+        "agents/codex",
+        "touch \"$HOME/written\"; echo 'codex-cli 0.171.0'",
+    );
+    let mut doctor = home.relay();
+    let path = std::env::join_paths([home.at("agents"), "/usr/bin".into(), "/bin".into()]).unwrap();
+    let (_, stdout, _) = run(doctor.args(["doctor", "codex"]).env("PATH", path));
+    assert!(stdout.contains("(codex-cli 0.171.0)"), "{stdout}");
+    assert!(!home.at("written").exists());
+}
+
+#[test]
+fn a_relative_home_of_codex_and_a_program_by_its_bare_name_are_right() {
+    let home = Home::new();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_askrelay"));
+    home.write("here", "");
+    let mut install = home.relay();
+    install.args(["install", "codex", "--yes", "--trust", "--program"]);
+    assert_eq!(run(install.arg(&program).env("CODEX_HOME", "a b")).0, 0);
+    let mut doctor = home.relay();
+    let (code, stdout, _) = run(doctor.args(["doctor", "codex"]).env("CODEX_HOME", "a b"));
+    assert_eq!(code, 0, "{stdout}");
+    let home = Home::new();
+    home.install("claude-code", &program);
+    let file = home.at(".claude/settings.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace(program.to_str().unwrap(), "askrelay")).unwrap();
+    let path = [
+        program.parent().unwrap().to_owned(),
+        "/usr/bin".into(),
+        "/bin".into(),
+    ];
+    let path = std::env::join_paths(path).unwrap();
+    let mut doctor = home.relay();
+    let (code, stdout, _) = run(doctor.args(["doctor", "claude-code"]).env("PATH", path));
+    assert_eq!(code, 0, "{stdout}");
 }

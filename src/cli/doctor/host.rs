@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::Checks;
 use super::permit::{self, permit};
+use super::scratch::{Scratch, run};
 use crate::cli::env::Env;
 use crate::cli::install::hosts::{self, Layer, codex_key_path};
 use crate::host::install::{
@@ -229,7 +229,7 @@ async fn programs(env: &Env, host: Host, checks: &mut Checks) -> anyhow::Result<
         );
     }
     for (number, path) in found.iter().enumerate() {
-        let version = version(path).await;
+        let version = version(env, path).await?;
         let shown = version.as_deref().unwrap_or("it does not say its version");
         let what = format!("{} ({shown})", path.display());
         let numbers = version.as_deref().and_then(numbers);
@@ -254,17 +254,16 @@ async fn programs(env: &Env, host: Host, checks: &mut Checks) -> anyhow::Result<
 }
 
 /// What a program says of its version, in its first line.
-async fn version(program: &Path) -> Option<String> {
-    let mut command = Command::new(program);
-    command
-        .arg("--version")
-        .kill_on_drop(true)
-        .stdin(std::process::Stdio::null());
-    let ended = tokio::time::timeout(VERSION_TIME, command.output()).await;
-    let output = ended.ok()?.ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().next()?.trim();
-    (!line.is_empty()).then(|| line.to_owned())
+async fn version(env: &Env, program: &Path) -> anyhow::Result<Option<String>> {
+    // Some of them write into their home for that alone.
+    let scratch = Scratch::new()?;
+    let mut command = scratch.command(env, program);
+    command.arg("--version");
+    let Ok(Some(ended)) = run(command, "", VERSION_TIME).await else {
+        return Ok(None);
+    };
+    let line = ended.stdout.lines().next().unwrap_or_default().trim();
+    Ok((!line.is_empty()).then(|| line.to_owned()))
 }
 
 /// The first three numbers of a version.

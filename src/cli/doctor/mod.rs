@@ -12,6 +12,7 @@ mod scratch;
 use std::path::PathBuf;
 
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::env::Env;
 use super::exit::Exit;
@@ -173,10 +174,42 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
                 project: project.as_deref(),
                 is_named: place_args.project.is_some(),
             };
-            runtime.block_on(one(env, host, around, args.live, &mut checks))?;
+            // What was started ends with what is dropped, and the scratch place goes.
+            let done: anyhow::Result<Option<()>> = runtime.block_on(async {
+                let mut stop = Stop::new()?;
+                tokio::select! {
+                    () = stop.come() => Ok(None),
+                    done = one(env, host, around, args.live, &mut checks) => done.map(Some),
+                }
+            });
+            if done?.is_none() {
+                return Ok(Exit::Interrupted);
+            }
         }
     }
     checks.finish()
+}
+
+/// The signals that end it.
+struct Stop([Signal; 3]);
+
+impl Stop {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn come(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
 }
 
 /// Looks at one agent, and tries its hooks.
