@@ -133,10 +133,9 @@ impl InstallStore {
         let dir = root::open(&self.directory, Missing::Create)?;
         loop {
             match rustix::fs::flock(&dir, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(dir),
                 Err(Errno::INTR) => {}
                 // A file system without locks has none to offer.
-                Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => return Ok(dir),
+                Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => return Ok(dir),
                 Err(error) => {
                     return Err(io::Error::from(error)).context("lock", &self.directory);
                 }
