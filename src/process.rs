@@ -11,6 +11,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
@@ -135,8 +136,19 @@ pub fn end_group(leader: u32, ending: Ending) {
     }
 }
 
-/// Tells a process to end in order, if it is the one that is known under `mark`. Whether it was told.
-pub fn ask_to_end(pid: u32, mark: &ProcessMark) -> bool {
+/// What a process must be shown to be before it is told to end: records that name one may come from anybody who can write a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Proof<'a> {
+    /// What makes its pid comparable, its start time included.
+    pub mark: &'a ProcessMark,
+    /// Its first argument.
+    pub command: &'a str,
+    /// A file that it has open, by device and inode.
+    pub file: (u64, u64),
+}
+
+/// Tells a process to end in order, if it runs this very program and is all that `proof` says. Whether it was told.
+pub fn ask_to_end(pid: u32, proof: Proof<'_>) -> bool {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return false;
@@ -145,7 +157,46 @@ pub fn ask_to_end(pid: u32, mark: &ProcessMark) -> bool {
     let Ok(process) = pidfd_open(raw, PidfdFlags::empty()) else {
         return false;
     };
-    life(pid, mark) == Life::Alive && pidfd_send_signal(&process, Signal::TERM).is_ok()
+    is_proven(pid, proof) && pidfd_send_signal(&process, Signal::TERM).is_ok()
+}
+
+/// Whether a process is all that `proof` says, and runs this very program.
+pub fn is_proven(
+    pid: u32,
+    Proof {
+        mark,
+        command,
+        file,
+    }: Proof<'_>,
+) -> bool {
+    let file_of = |path: &str| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let has_started_then = || {
+        let started = start_time(pid).ok().flatten();
+        started.is_some() && started == mark.pid_start
+    };
+    let runs_this_program = || {
+        let own = file_of("/proc/self/exe");
+        own.is_some() && own == file_of(&format!("/proc/{pid}/exe"))
+    };
+    let runs_the_command = || {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        arguments.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
+    };
+    let has_it_open = || {
+        let open = fs::read_dir(format!("/proc/{pid}/fd"))
+            .into_iter()
+            .flatten();
+        let mut open = open.flatten().map(|entry| entry.path());
+        open.any(|path| path.to_str().and_then(file_of) == Some(file))
+    };
+    own_mark().same_pids(mark)
+        && has_started_then()
+        && runs_this_program()
+        && runs_the_command()
+        && has_it_open()
 }
 
 /// Whether anybody may read what this process prints: its output is not thrown away. One that was closed from the start is.
@@ -163,6 +214,14 @@ pub fn is_output_read() -> bool {
 pub fn parent_pid() -> Option<u32> {
     let parent = rustix::process::getppid()?;
     u32::try_from(parent.as_raw_nonzero().get()).ok()
+}
+
+/// What makes the pid of a process comparable; `None` where it is gone, or cannot be looked at.
+pub fn mark_of(pid: u32) -> Option<ProcessMark> {
+    Some(ProcessMark {
+        pid_start: Some(start_time(pid).ok()??),
+        ..own_mark().clone()
+    })
 }
 
 /// The parent of a process, and the name of that process, where both can be had.
@@ -247,6 +306,57 @@ mod tests {
         };
         assert_eq!(life(own_pid(), &mark), Life::Unknown);
         assert_eq!(life(own_pid(), &ProcessMark::default()), Life::Unknown);
+    }
+
+    #[test]
+    fn only_what_is_shown_to_be_this_program_doing_that_is_told_to_end() {
+        use std::os::fd::AsRawFd as _;
+        let file = fs::File::open("/proc/self/exe").unwrap();
+        let found = file.metadata().unwrap();
+        let mark = mark_of(own_pid()).unwrap();
+        assert_eq!(&mark, own_mark());
+        let command = std::env::args().nth(1).unwrap_or_default();
+        let proof = Proof {
+            mark: &mark,
+            command: &command,
+            file: (found.dev(), found.ino()),
+        };
+        assert!(file.as_raw_fd() > 2 && is_proven(own_pid(), proof));
+        let unnamed = ProcessMark {
+            pid_start: None,
+            ..mark.clone()
+        };
+        let elsewhere = ProcessMark {
+            boot_id: Some("another".into()),
+            ..mark.clone()
+        };
+        for other in [
+            Proof {
+                mark: &unnamed,
+                ..proof
+            },
+            Proof {
+                mark: &elsewhere,
+                ..proof
+            },
+            Proof {
+                command: "another",
+                ..proof
+            },
+            Proof {
+                file: (found.dev(), 0),
+                ..proof
+            },
+        ] {
+            assert!(!is_proven(own_pid(), other), "{other:?}");
+        }
+        let parent = parent_pid().unwrap();
+        let of_parent = mark_of(parent).unwrap();
+        let proof = Proof {
+            mark: &of_parent,
+            ..proof
+        };
+        assert!(!is_proven(parent, proof));
     }
 
     #[test]

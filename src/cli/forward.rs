@@ -34,6 +34,9 @@ use crate::wire::{
     Liveness, PayloadKind, Principal, PromptPayload, RequestSource, SessionId,
 };
 
+/// Most bytes of evidence that all asks about the paths of one call have together.
+const MAX_GUARDS_BYTES: usize = 16 << 20;
+
 /// Who asks, and whom, as far as the command line says.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Who {
@@ -170,7 +173,7 @@ async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Option<Rulin
             if !decision.is_approved() {
                 return Poll::Ready(Some(ruling));
             }
-            if is_from_somebody(&decision) {
+            if is_from_a_person(&decision) {
                 allowed = Some(ruling);
             }
         }
@@ -183,19 +186,10 @@ async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Option<Rulin
     .await
 }
 
-/// Whether somebody was asked, now or when they granted it.
-fn is_from_somebody(decision: &Decision) -> bool {
-    match decision.decided_by.effective() {
-        DecisionSource::User { .. }
-        | DecisionSource::Authorizer { .. }
-        | DecisionSource::SessionApproval { .. } => true,
-        DecisionSource::Rule { .. }
-        | DecisionSource::Yolo { .. }
-        | DecisionSource::InfrastructureRead
-        | DecisionSource::Unavailable { .. }
-        | DecisionSource::GateError { .. }
-        | DecisionSource::Forwarded { .. } => false,
-    }
+/// Whether a person was asked about this very call. What was granted for longer, and what a program allowed, is about the one name that it
+/// was about: it lets nothing run under another.
+fn is_from_a_person(decision: &Decision) -> bool {
+    matches!(decision.decided_by.effective(), DecisionSource::User { .. })
 }
 
 impl Forwarder {
@@ -240,14 +234,6 @@ impl Forwarder {
     }
 
     /// Asks about one call of a tool, and waits for the end of it. Dropping the future withdraws the ask.
-    #[expect(
-        clippy::allow_attributes,
-        reason = "until a server that tools are called through is here"
-    )]
-    #[allow(
-        dead_code,
-        reason = "until a server that tools are called through is here"
-    )]
     pub(super) async fn ask(&self, call: ToolCall) -> Ruling {
         match self.gated(call, Reach::All).await {
             Gated::Ruled(ruling) | Gated::Left(ruling) => *ruling,
@@ -256,8 +242,8 @@ impl Forwarder {
 
     /// Holds rules against a call, and has somebody asked about it as far as `reach` goes.
     ///
-    /// What denies it comes first, whichever rule that is. Who was asked about the call and has allowed it is not asked again by
-    /// another name of the same call.
+    /// What denies it comes first, whichever rule that is, and no yes goes past it. A person who was asked about the call by one of its names
+    /// and has allowed it is asked again only where a rule for the call itself says so.
     pub(super) async fn gated(&self, call: ToolCall, reach: Reach) -> Gated {
         let started = clock::now();
         let budget = call.timeout.unwrap_or(self.config.forwarding_timeout);
@@ -293,23 +279,45 @@ impl Forwarder {
                 });
             }
             let mut ask = self.complete(payload, &cwd, path.clone());
+            // No rule lets run what the host may take for something else.
+            if let (Some(floor), Some(intent)) = (call.floor(), &mut ask.access_intent) {
+                intent.floor.get_or_insert_with(|| floor.to_owned());
+            }
             ask.grants = exactly(asked, ask.access_intent.as_ref());
             ask.timeout = in_tenths(budget.saturating_sub(clock::now().since(started)));
             ask.rules_only = rules_only;
             ask
         };
         let guards = call.guards(&asked, is_outside);
+        // A call of many paths is not written down whole for each of them.
+        let length: usize = evidence.iter().map(|entry| entry.text.len()).sum();
+        let is_shown = length.saturating_mul(guards.len()) <= MAX_GUARDS_BYTES;
         let guards = guards.iter().enumerate().map(|(place, guard)| {
             let mut ask = ask_of(guard, true);
+            if !is_shown {
+                ask.payload.evidence = vec![Evidence {
+                    label: "not shown".to_owned(),
+                    text:
+                        "the rest of the call, which is too long to be shown for each of its paths"
+                            .to_owned(),
+                    detail: None,
+                }];
+            }
             ask.guard = true;
             ask.id = call.id.as_ref().map(|id| format!("{id}.{place}"));
             self.send(ask)
         });
-        if let Some(ruling) = until_settled(guards.collect()).await {
-            return Gated::Ruled(Box::new(ruling));
-        }
+        let said = until_settled(guards.collect()).await;
+        let allowed_by_a_person = match said {
+            Some(ruling) if !ruling.decision().is_approved() => {
+                return Gated::Ruled(Box::new(ruling));
+            }
+            // Who has not seen the call has not allowed it.
+            other => other.filter(|_| is_shown),
+        };
         let is_within = || call.looks_at_its_path_only() && !is_outside(&asked.value);
         let rules_only = match reach {
+            _ if allowed_by_a_person.is_some() => true,
             Reach::All => false,
             Reach::Rules => call.is_seen_whole(),
             Reach::RulesWithin => is_within(),
@@ -320,10 +328,12 @@ impl Forwarder {
             ask.grants.clone_from(&call.grants);
         }
         let ruling = self.send(ask).await;
-        if rules_only && ruling.decision().is_unruled() {
-            Gated::Left(Box::new(ruling))
-        } else {
-            Gated::Ruled(Box::new(ruling))
+        if !(rules_only && ruling.decision().is_unruled()) {
+            return Gated::Ruled(Box::new(ruling));
+        }
+        match allowed_by_a_person {
+            Some(yes) => Gated::Ruled(Box::new(yes)),
+            None => Gated::Left(Box::new(ruling)),
         }
     }
 

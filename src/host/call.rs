@@ -4,6 +4,7 @@
 //! `write`, `edit`, `find`, `grep` or `ls`, a tool of an MCP server on `mcp` as `server:tool`, a skill on `skill`. Every other tool
 //! is a surface of its own, by the name that the host gives it.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +20,30 @@ const MAX_PATCHED: usize = 64;
 
 /// How the tools of MCP servers are named by those who put both names into one.
 const MCP_PREFIX: &str = "mcp__";
+
+/// Most readings of one name that rules are held against. One that can be read in more than one way is asked about anyway.
+const MAX_READINGS: usize = 16;
+
+/// Names under which tools are told a path. A host that takes members which its tool does not know may be told more than one.
+const PATH_MEMBERS: [&str; 7] = [
+    "path",
+    "file_path",
+    "filePath",
+    "absolute_path",
+    "notebook_path",
+    "dir_path",
+    "directory",
+];
+
+/// Names under which tools are told a command line.
+const COMMAND_MEMBERS: [&str; 3] = ["command", "cmd", "script"];
+
+/// Lifts an allow to an ask: the input names more than one path, and it cannot be seen which one counts.
+const FLOOR_PATHS: &str = "<paths-differ>";
+/// Lifts an allow to an ask: the name of the tool can be read as one of several servers.
+const FLOOR_SERVER: &str = "<server-unclear>";
+/// Lifts an allow to an ask: a tool for commands or files whose input says none that can be read.
+const FLOOR_UNREAD: &str = "<input-unread>";
 
 /// One call of a tool, as its host states it.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,69 +130,171 @@ impl ToolCall {
 
     /// What is asked. A tool whose input lacks what its surface is about is asked about by its name, as one that nobody knows.
     pub fn asked(&self) -> Asked {
-        if let Some(target) = self.mcp_target() {
+        if let Some(target) = self.mcp_targets().into_iter().next() {
             return Asked::new("mcp", PayloadKind::Mcp, &target);
         }
-        let of = |kind| value_of(kind, &self.input);
-        if is_shell(&self.tool)
-            && let Some(command) = of(PayloadKind::Bash)
-        {
-            return Asked::new(BASH_SURFACE, PayloadKind::Bash, command);
+        if let Some(command) = self.command_line() {
+            return Asked::new(BASH_SURFACE, PayloadKind::Bash, &command);
         }
-        if let Some(surface) = file_surface(&self.tool) {
-            let path = pointed_at(&self.input).or_else(|| self.text(&["dir_path", "directory"]));
-            // A search without a path searches where the agent works.
-            let path = path.or_else(|| matches!(surface, "find" | "grep" | "ls").then_some("."));
-            if let Some(path) = path {
-                return Asked::new(surface, PayloadKind::Path, path);
-            }
+        let paths = self.paths();
+        if let (Some(surface), Some(path)) = (file_surface(&self.tool), paths.first()) {
+            return Asked::new(surface, PayloadKind::Path, path);
         }
         if let Some([path]) = patched_files(self).as_deref() {
             return Asked::new("edit", PayloadKind::Path, path);
         }
         if matches!(self.tool.as_str(), "Skill" | "skill")
-            && let Some(skill) = of(PayloadKind::Skill)
+            && let Some(skill) = value_of(PayloadKind::Skill, &self.input)
         {
             return Asked::new("skill", PayloadKind::Skill, skill);
         }
         // Of several files none stands for the others.
-        if let Some(path) = pointed_at(&self.input).filter(|_| self.files.is_empty()) {
+        if let ([path], []) = (paths.as_slice(), self.files.as_slice())
+            && pointed_at(&self.input).is_some()
+        {
             return Asked::new(&self.tool, PayloadKind::Path, path);
         }
         let value = self.telling().unwrap_or(&self.tool);
         Asked::new(&self.tool, PayloadKind::Tool, value)
     }
 
-    /// What else rules are held against: the name that the host has for the tool, and the files that the call works on, as paths and,
-    /// where `is_outside` says so, as ones outside of the working directory. These can hold a call back; none of them lets it run.
+    /// What else rules are held against: the name that the host has for the tool, other readings of its server, and the files that
+    /// the call works on, as paths and, where `is_outside` says so, as ones outside of the working directory. Where that directory is
+    /// not known, everything is outside. These can hold a call back; none of them lets it run.
     pub fn guards(&self, asked: &Asked, is_outside: impl Fn(&str) -> bool) -> Vec<Asked> {
         let mut guards = Vec::new();
         if asked.surface != self.tool {
             guards.push(Asked::new(&self.tool, asked.kind, &asked.value));
+        }
+        for target in self.mcp_targets().iter().skip(1) {
+            guards.push(Asked::new("mcp", PayloadKind::Mcp, target));
         }
         let patched =
             patched_files(self).unwrap_or_else(|| self.files.iter().map(String::as_str).collect());
         let is_patch = !patched.is_empty();
         let one = (asked.kind == PayloadKind::Path).then_some(asked.value.as_str());
         let direction = match asked.surface.as_str() {
-            "read" | "find" | "grep" | "ls" | "read_files" => "_read",
+            "read" | "find" | "grep" | "ls" | "read_files" | "read_many_files" => "_read",
             "write" | "edit" => "_write",
             _ if is_patch => "_write",
             _ => "",
         };
-        let many = if one.is_some() { &[][..] } else { &patched };
-        for path in one.iter().chain(many.iter().take(MAX_PATCHED)) {
-            if one.is_none() {
-                let surface = if direction == "_read" { "read" } else { "edit" };
+        let mut hold = |surface: Option<&str>, path: &str| {
+            if let Some(surface) = surface {
                 guards.push(Asked::new(surface, PayloadKind::Path, path));
             }
             let of = |family: &str, kind| Asked::new(&format!("{family}{direction}"), kind, path);
             guards.push(of("path", PayloadKind::Path));
-            if is_outside(path) {
+            if !self.cwd.is_absolute() || is_outside(path) {
                 guards.push(of("external_directory", PayloadKind::ExternalDirectory));
+            }
+        };
+        if let Some(path) = one {
+            hold(None, path);
+        } else {
+            let surface = if direction == "_read" { "read" } else { "edit" };
+            for path in patched.iter().take(MAX_PATCHED) {
+                hold(Some(surface), path);
+            }
+        }
+        if asked.kind != PayloadKind::Mcp {
+            for path in self.paths() {
+                if one != Some(path.as_str()) && !patched.contains(&path.as_str()) {
+                    let is_of_files = one.is_some() || asked.kind == PayloadKind::Tool;
+                    hold(is_of_files.then_some(asked.surface.as_str()), &path);
+                }
             }
         }
         guards
+    }
+
+    /// What lifts an allow of a rule or a grant to an ask: it is not certain that what they were held against is what would be done.
+    pub fn floor(&self) -> Option<&'static str> {
+        if self.is_of_server() {
+            return (!self.is_server_clear()).then_some(FLOOR_SERVER);
+        }
+        if is_shell(&self.tool) {
+            return self.command_line().is_none().then_some(FLOOR_UNREAD);
+        }
+        file_surface(&self.tool)?;
+        let paths = self.paths();
+        if paths.is_empty() {
+            return Some(FLOOR_UNREAD);
+        }
+        let is_no_text = |name: &&str| {
+            let said = self.input.get(*name);
+            said.is_some_and(|said| !said.is_null() && !said.is_string())
+        };
+        (paths.len() > 1 || PATH_MEMBERS.iter().any(is_no_text)).then_some(FLOOR_PATHS)
+    }
+
+    /// The command line that the call runs. A tool that nobody knows and that is told one is taken to run it.
+    fn command_line(&self) -> Option<Cow<'_, str>> {
+        let is_known = file_surface(&self.tool).is_some()
+            || is_patch(&self.tool)
+            || matches!(self.tool.as_str(), "Skill" | "skill" | "execute");
+        if is_known || self.is_of_server() {
+            return None;
+        }
+        if let Some(command) = self.text(&COMMAND_MEMBERS) {
+            return Some(Cow::Borrowed(command));
+        }
+        let words = COMMAND_MEMBERS
+            .iter()
+            .find_map(|name| self.input.get(*name)?.as_array())?;
+        let words: Option<Vec<String>> =
+            words.iter().map(|word| word.as_str().map(quoted)).collect();
+        let line = words?.join(" ");
+        (!line.is_empty()).then_some(Cow::Owned(line))
+    }
+
+    /// The paths that the input names, each once. That of the member which the tool uses is the first.
+    fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = Vec::new();
+        let mut add = |path: &str| {
+            if !path.trim().is_empty() && !paths.iter().any(|known| known == path) {
+                paths.push(path.to_owned());
+            }
+        };
+        let surface = file_surface(&self.tool);
+        let own = own_path_members(&self.tool);
+        let said = self.text(own);
+        let searched = self.pattern_start(said.unwrap_or("."));
+        if let Some(start) = &searched {
+            add(start);
+        } else if let Some(said) = said {
+            add(said);
+        } else if matches!(surface, Some("find" | "grep" | "ls")) {
+            // A search without a path searches where the agent works.
+            add(".");
+        }
+        let is_joined = searched.is_some_and(|start| !start.starts_with(['/', '~']));
+        let others = PATH_MEMBERS.iter();
+        for other in others.filter(|name| !is_joined || !own.contains(name)) {
+            if let Some(path) = self.text(&[other]) {
+                add(path);
+            }
+        }
+        paths
+    }
+
+    /// Where a pattern of names leads, as far as it has no wildcards, if that is elsewhere.
+    fn pattern_start(&self, directory: &str) -> Option<String> {
+        let pattern = self.text(&["pattern"])?;
+        if file_surface(&self.tool) != Some("find") || !leads_elsewhere(pattern) {
+            return None;
+        }
+        let parts = pattern.split('/');
+        let fixed: Vec<&str> = parts
+            .take_while(|part| !part.contains(['*', '?', '[', '{', '(', '!', '\\']))
+            .collect();
+        let start = fixed.join("/");
+        Some(match (pattern.starts_with(['/', '~']), start.is_empty()) {
+            (true, true) => "/".to_owned(),
+            (true, false) => start,
+            (false, true) => directory.to_owned(),
+            (false, false) => format!("{directory}/{start}"),
+        })
     }
 
     /// Whether rules can be held against everything that the call works on. What cannot be seen whole is asked about.
@@ -178,31 +305,63 @@ impl ToolCall {
                 || patched_files(self).is_some_and(|files| is_whole(files.len())))
     }
 
-    /// Whether the path that is asked about is all that the call looks at. A pattern may lead elsewhere.
+    /// Whether the path that is asked about is all that the call looks at. A pattern may lead elsewhere, and so may a second path.
+    /// Where the agent works in no directory that is known, nothing is within it.
     pub fn looks_at_its_path_only(&self) -> bool {
-        let leads_elsewhere = |pattern: &str| {
-            pattern.starts_with(['/', '~']) || pattern.split('/').any(|part| part.contains(".."))
-        };
-        self.asked().kind == PayloadKind::Path
+        self.cwd.is_absolute()
+            && self.asked().kind == PayloadKind::Path
+            && self.floor().is_none()
+            && self.paths().len() <= 1
             && !(file_surface(&self.tool) == Some("find")
                 && self.text(&["pattern"]).is_some_and(leads_elsewhere))
     }
 
-    /// The tool of an MCP server as `server:tool`.
-    fn mcp_target(&self) -> Option<String> {
+    /// Whether an MCP server has the tool.
+    pub(super) fn is_of_server(&self) -> bool {
+        !self.mcp_targets().is_empty()
+    }
+
+    /// The tool of an MCP server as `server:tool`, in each way that it can be read, the likeliest first.
+    pub(super) fn mcp_targets(&self) -> Vec<String> {
         let in_name = self.tool.strip_prefix(MCP_PREFIX);
-        let (server, tool) = match (&self.mcp_server, in_name) {
+        let mut targets = Vec::new();
+        if let Some(server) = &self.mcp_server {
             // The name of a server may have the separator in it, so the one that is told counts.
-            (Some(server), Some(name)) => {
-                let of_server = name.strip_prefix(server.as_str());
-                let tool = of_server.and_then(|rest| rest.strip_prefix("__"));
-                (server.as_str(), tool.unwrap_or(name))
+            let tool = in_name.and_then(|name| of_server(name, server));
+            let is_clear = in_name.is_none() || tool.is_some();
+            let tool = tool.or(in_name).unwrap_or(&self.tool);
+            targets.push(format!("{server}:{tool}"));
+            for server in normalised(server) {
+                targets.push(format!("{server}:{tool}"));
             }
-            (Some(server), None) => (server.as_str(), self.tool.as_str()),
-            (None, Some(name)) => name.split_once("__")?,
-            (None, None) => return None,
-        };
-        Some(format!("{server}:{tool}"))
+            if is_clear {
+                targets.dedup();
+                return targets;
+            }
+        }
+        let name = in_name.unwrap_or_default();
+        for (at, _) in name.match_indices('_') {
+            if targets.len() < MAX_READINGS
+                && let Some((server, tool)) = name.split_at_checked(at)
+                && let Some(tool) = tool.strip_prefix("__")
+                && !server.is_empty()
+                && !tool.is_empty()
+            {
+                targets.push(format!("{server}:{tool}"));
+            }
+        }
+        targets.dedup();
+        targets
+    }
+
+    /// Whether it is certain which server has the tool.
+    fn is_server_clear(&self) -> bool {
+        let in_name = self.tool.strip_prefix(MCP_PREFIX);
+        match (&self.mcp_server, in_name) {
+            (Some(server), Some(name)) => of_server(name, server).is_some(),
+            (Some(_), None) => true,
+            (None, _) => self.mcp_targets().len() <= 1,
+        }
     }
 
     /// What tells more of a call than the name of its tool, where rules will want to tell such calls apart.
@@ -227,17 +386,78 @@ impl ToolCall {
 
     /// The directory that the call itself names to run in.
     pub fn directory(&self) -> Option<&str> {
-        is_shell(&self.tool)
-            .then(|| {
-                self.text(&[
-                    "cwd",
-                    "workdir",
-                    "working_directory",
-                    "dir_path",
-                    "directory",
-                ])
-            })
-            .flatten()
+        let names: &[&str] = match self.tool.as_str() {
+            // It takes other members as well, and does not look at them.
+            "run_shell_command" => &["dir_path", "directory"],
+            tool if is_shell(tool) => &[
+                "cwd",
+                "workdir",
+                "working_directory",
+                "dir_path",
+                "directory",
+            ],
+            _ => return None,
+        };
+        self.text(names)
+    }
+}
+
+/// The members that this tool of files takes its path from.
+fn own_path_members(tool: &str) -> &'static [&'static str] {
+    match tool {
+        "NotebookRead" | "NotebookEdit" => &["notebook_path"],
+        "Read" | "Write" | "Edit" | "MultiEdit" | "read_file" | "write_file" | "replace" => {
+            &["file_path"]
+        }
+        "Glob" | "Grep" | "LS" => &["path"],
+        "glob" | "grep_search" | "search_file_content" | "list_directory" => &["dir_path", "path"],
+        "read" | "write" | "edit" | "multiedit" => &["filePath", "path"],
+        _ => &PATH_MEMBERS,
+    }
+}
+
+/// Whether a pattern of names may lead out of the directory that it is looked for in.
+fn leads_elsewhere(pattern: &str) -> bool {
+    pattern.starts_with(['/', '~']) || pattern.split('/').any(|part| part.contains(".."))
+}
+
+/// The tool in a name that a host made of both, where it is one of this server.
+fn of_server<'a>(name: &'a str, server: &str) -> Option<&'a str> {
+    let spellings = std::iter::once(server.to_owned()).chain(normalised(server));
+    let mut tools = spellings.filter_map(|server| {
+        let tool = name.strip_prefix(&server)?.strip_prefix("__")?;
+        Some(tool).filter(|tool| !tool.is_empty())
+    });
+    tools.next()
+}
+
+/// How hosts spell the name of a server within that of a tool, where that is another way: other characters become underscores, and
+/// some put one for several.
+fn normalised(server: &str) -> Vec<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let each: String = server
+        .chars()
+        .map(|c| if plain(c) { c } else { '_' })
+        .collect();
+    if each == server {
+        return Vec::new();
+    }
+    let parts = each.split('_').filter(|part| !part.is_empty());
+    let few = parts.collect::<Vec<_>>().join("_");
+    let mut spellings = vec![each];
+    if !few.is_empty() && !spellings.contains(&few) {
+        spellings.push(few);
+    }
+    spellings
+}
+
+/// A word as it stands on a command line.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-+=.,/:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -245,7 +465,13 @@ impl ToolCall {
 fn is_shell(tool: &str) -> bool {
     matches!(
         tool,
-        "Bash" | "bash" | "shell" | "local_shell" | "exec_command" | "run_shell_command"
+        "Bash"
+            | "bash"
+            | "Monitor"
+            | "shell"
+            | "local_shell"
+            | "exec_command"
+            | "run_shell_command"
     )
 }
 
@@ -341,6 +567,7 @@ mod tests {
     fn what_lacks_what_its_surface_is_about_is_asked_by_its_name() {
         for (tool, input) in [
             ("Bash", json!({"cmdline": "ls"})),
+            ("Bash", json!({"command": ["ls", 7]})),
             ("Bash", json!({"command": 7})),
             ("Bash", json!("ls")),
             ("Read", json!({})),
@@ -496,7 +723,152 @@ mod tests {
         assert_eq!(target("mcp__a__b__close", Some("a__b")), mcp("a__b:close"));
         assert_eq!(target("close", Some("tickets")), mcp("tickets:close"));
         assert_eq!(target("mcp__x__y", Some("other")), mcp("other:x__y"));
+        let odd = target("mcp__my_srv_x__delete_x", Some("my.srv x"));
+        assert_eq!(odd, mcp("my.srv x:delete_x"));
+        let odd = target("mcp__claude_ai_Linear__close", Some("claude.ai  Linear"));
+        assert_eq!(odd, mcp("claude.ai  Linear:close"));
         assert_eq!(target("mcp__alone", None).0, "mcp__alone");
+    }
+
+    #[test]
+    fn every_reading_of_a_server_can_hold_a_call_back_and_an_unclear_one_is_asked() {
+        let mut call = ToolCall::new("mcp__a__b__wipe", json!({"path": "x"}), "/w");
+        let targets = |call: &ToolCall| {
+            let guards = call.guards(&call.asked(), |_| false).into_iter();
+            let guards = guards.filter(|guard| guard.surface == "mcp");
+            guards.map(|guard| guard.value).collect::<Vec<_>>()
+        };
+        assert_eq!(call.asked().value, "a:b__wipe");
+        assert_eq!(targets(&call), ["a__b:wipe"]);
+        assert_eq!(call.floor(), Some(FLOOR_SERVER));
+        call.mcp_server = Some("a__b".to_owned());
+        assert_eq!(call.asked().value, "a__b:wipe");
+        assert_eq!(targets(&call), [] as [&str; 0]);
+        assert_eq!(call.floor(), None);
+        call.mcp_server = Some("other".to_owned());
+        assert_eq!(targets(&call), ["a:b__wipe", "a__b:wipe"]);
+        assert_eq!(call.floor(), Some(FLOOR_SERVER));
+        let mut call = ToolCall::new("mcp__my_srv_x__wipe", json!({}), "/w");
+        call.mcp_server = Some("my.srv x".to_owned());
+        assert_eq!(targets(&call), ["my_srv_x:wipe"]);
+        assert_eq!(call.floor(), None);
+    }
+
+    #[test]
+    fn the_member_that_a_tool_uses_is_asked_about_and_every_other_one_holds_it_back() {
+        let input = json!({"path": "ok/x", "file_path": "/etc/evil", "content": "x"});
+        let call = ToolCall::new("write_file", input.clone(), "/w");
+        let is_asked = asked("write_file", input.clone());
+        assert_eq!(is_asked, is("write", PayloadKind::Path, "/etc/evil"));
+        assert_eq!(
+            guards("write_file", input),
+            owned([
+                ("write_file", "/etc/evil"),
+                ("path_write", "/etc/evil"),
+                ("external_directory_write", "/etc/evil"),
+                ("write", "ok/x"),
+                ("path_write", "ok/x"),
+            ])
+        );
+        assert_eq!(call.floor(), Some(FLOOR_PATHS));
+        for (tool, input, path) in [
+            ("read_file", json!({"path": "a", "file_path": "b"}), "b"),
+            (
+                "list_directory",
+                json!({"path": ".", "dir_path": "/etc"}),
+                "/etc",
+            ),
+            (
+                "grep_search",
+                json!({"path": ".", "dir_path": "/etc"}),
+                "/etc",
+            ),
+            ("grep_search", json!({"file_path": "a"}), "."),
+            ("Read", json!({"path": "a", "file_path": "b"}), "b"),
+            ("read", json!({"path": "a", "filePath": "b"}), "b"),
+            ("Read", json!({"path": ["a"], "file_path": "b"}), "b"),
+        ] {
+            let call = ToolCall::new(tool, input.clone(), "/w");
+            assert_eq!(call.asked().value, path, "{tool} {input}");
+            assert_eq!(call.floor(), Some(FLOOR_PATHS), "{tool} {input}");
+            assert!(!call.looks_at_its_path_only(), "{tool} {input}");
+        }
+        let same = json!({"path": "a", "file_path": "a"});
+        let same = ToolCall::new("Read", same, "/w");
+        assert_eq!((same.floor(), same.looks_at_its_path_only()), (None, true));
+        // Of a tool that nobody knows, no path stands for another.
+        let input = json!({"path": "ok/x", "file_path": "/etc/evil"});
+        let is_asked = asked("Upload", input.clone());
+        assert_eq!(is_asked, is("Upload", PayloadKind::Tool, "Upload"));
+        assert!(guards("Upload", input).contains(&("Upload".to_owned(), "/etc/evil".to_owned())));
+    }
+
+    #[test]
+    fn whatever_is_told_a_command_line_runs_it() {
+        for (tool, input, line) in [
+            (
+                "Monitor",
+                json!({"command": "rm -rf x", "timeout_ms": 1}),
+                "rm -rf x",
+            ),
+            ("PowerShell", json!({"script": "ls"}), "ls"),
+            ("Nobody knows", json!({"cmd": "ls"}), "ls"),
+            (
+                "Bash",
+                json!({"command": ["rm", "-rf", "a b", "it's"]}),
+                r"rm -rf 'a b' 'it'\''s'",
+            ),
+            (
+                "shell",
+                json!({"command": ["bash", "-lc", "rm x; ls"]}),
+                "bash -lc 'rm x; ls'",
+            ),
+        ] {
+            assert_eq!(
+                asked(tool, input),
+                is("bash", PayloadKind::Bash, line),
+                "{tool}"
+            );
+        }
+        for (tool, input) in [
+            ("Bash", json!({"command": 7})),
+            ("Bash", json!({"command": []})),
+            ("Read", json!({})),
+        ] {
+            let call = ToolCall::new(tool, input, "/w");
+            assert_eq!(call.floor(), Some(FLOOR_UNREAD), "{tool}");
+        }
+        let mut of_server = ToolCall::new("run", json!({"command": "ls"}), "/w");
+        of_server.mcp_server = Some("tickets".to_owned());
+        assert_eq!(of_server.asked().surface, "mcp");
+    }
+
+    #[test]
+    fn a_pattern_that_leads_elsewhere_is_asked_about_as_the_place_that_it_leads_to() {
+        for (input, path) in [
+            (json!({"pattern": "/etc/**"}), "/etc"),
+            (json!({"pattern": "/*"}), "/"),
+            (json!({"pattern": "../../x/*.env"}), "./../../x"),
+            (json!({"pattern": "../*", "path": "src"}), "src/.."),
+            (json!({"pattern": "{..,a}/x", "path": "src"}), "src"),
+            (json!({"pattern": "**/*.rs", "path": "src"}), "src"),
+        ] {
+            let call = ToolCall::new("Glob", input.clone(), "/w");
+            assert_eq!(call.asked().value, path, "{input}");
+            assert_eq!(call.floor(), None, "{input}");
+        }
+    }
+
+    #[test]
+    fn nothing_lies_within_a_directory_that_is_not_known() {
+        let call = ToolCall::new("Read", json!({"file_path": "/etc/passwd"}), "");
+        assert!(!call.looks_at_its_path_only());
+        let guards = call.guards(&call.asked(), |_| false);
+        assert!(
+            guards
+                .iter()
+                .any(|guard| guard.surface == "external_directory_read")
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::hook::{Asking, Ended, Fields, Gate, Input, Over, Reach, Unusable, Verdict};
 use super::suggestion::grants_of;
+use crate::wire::Evidence;
 
 /// Modes in which the host asks a person, or lets its own rules or a model of its own answer in their place.
 const ASKING_MODES: [&str; 4] = ["default", "acceptEdits", "plan", "auto"];
@@ -82,6 +83,18 @@ fn ask(fields: &Fields<'_>, input: &Value, gate: Gate) -> Result<Input, Unusable
         .and_then(Value::as_array);
     let suggestions = suggestions.cloned().unwrap_or_default();
     call.grants = grants_of(&suggestions, &call);
+    // The host suggests the tool of a server by the name as it spells it there; asked is by the server's own.
+    if let Some((asked, others)) = call.mcp_targets().split_first() {
+        for grant in &mut call.grants {
+            if grant.surface == "mcp" && others.contains(&grant.pattern) {
+                grant.pattern.clone_from(asked);
+            }
+        }
+    }
+    if call.input.get("dangerouslyDisableSandbox") == Some(&Value::Bool(true)) {
+        call.evidence
+            .push(outside_the_sandbox("the call asks for that"));
+    }
     Ok(Input::Ask(Box::new(Asking {
         gate,
         session: fields.session()?,
@@ -93,6 +106,15 @@ fn ask(fields: &Fields<'_>, input: &Value, gate: Gate) -> Result<Input, Unusable
         call,
         suggestions,
     })))
+}
+
+/// That a call would run outside of the host's sandbox: a fact of the host, which a person is to see.
+pub(super) fn outside_the_sandbox(why: &str) -> Evidence {
+    Evidence {
+        label: "sandbox".to_owned(),
+        text: format!("a yes lets it run outside the sandbox: {why}"),
+        detail: None,
+    }
 }
 
 /// Who is asked. A mode that nobody knows is taken for one that asks nobody.

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::claude_code::ended;
+use super::claude_code::{ended, outside_the_sandbox};
 use super::hook::{Asking, Fields, Gate, Input, Over, Reach, Unusable, Verdict};
 
 /// Modes in which the host asks a person.
@@ -41,7 +41,16 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
             _ => fields.no_gate(event),
         };
     };
-    let call = fields.call()?;
+    let mut call = fields.call()?;
+    if gate == Gate::Permission && !call.is_of_server() {
+        let description = call.input.get("description").and_then(Value::as_str);
+        let host = description.and_then(|text| text.strip_prefix("network-access "));
+        let why = match host {
+            Some(host) => format!("it wants the network, to {host}"),
+            None => "the sandbox holds it back, or it asks to leave it".to_owned(),
+        };
+        call.evidence.push(outside_the_sandbox(&why));
+    }
     Ok(Input::Ask(Box::new(Asking {
         gate,
         session: fields.session()?,

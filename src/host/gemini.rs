@@ -47,6 +47,12 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
             .filter(|_| call.mcp_server.is_some())
             .unwrap_or(call.tool);
     }
+    if call.mcp_server.is_none() && call.tool == "read_many_files" {
+        let lists = ["include", "paths"].iter();
+        let lists = lists.filter_map(|name| call.input.get(*name)?.as_array());
+        let files = lists.flatten().filter_map(Value::as_str);
+        call.files = files.map(str::to_owned).collect();
+    }
     let tool = call.tool.as_str();
     Ok(Input::Ask(Box::new(Asking {
         gate,

@@ -35,6 +35,21 @@ pub(crate) fn strike(step: &str, id: &str) {
     assert!(!struck, "struck while it is {step}");
 }
 
+/// Never comes back if `step` of the ask with this id is the one. What it waits for is a thread of that name.
+#[cfg(debug_assertions)]
+pub(crate) fn stall(step: &str, id: &str) {
+    let armed = STEP.get().and_then(|armed| armed.strip_prefix(step));
+    if armed.is_some_and(|armed| armed.strip_prefix(':') == Some(id)) {
+        let stalled = std::thread::Builder::new().name(step.to_owned());
+        let stalled = stalled.spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+        let _never = stalled.map(std::thread::JoinHandle::join);
+    }
+}
+
 /// Ends this process if what has happened to `name` in `directory` is the step.
 #[cfg(debug_assertions)]
 pub(super) fn at_file(directory: &Path, name: &[u8], done: &str) {

@@ -1,6 +1,11 @@
 //! Hooks as their hosts start them: a process for each call, a serving session beside it, and an answer in the host's own words on
 //! every path.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks at processes, and writes what nobody should"
+)]
+
 use std::path::Path;
 use std::process::Command;
 
@@ -287,6 +292,70 @@ fn a_rule_that_asks_has_a_person_asked_before_the_call() {
     let hook = spool.start_hook("claude-code", &write);
     server.answer("/etc/motd", "Yes");
     hook.end().allowed();
+}
+
+#[test]
+fn a_yes_about_one_name_of_a_call_goes_past_no_rule_that_denies_it_by_another() {
+    let spool = TestSpool::new();
+    let rules = json!({
+        "path_write": {"/etc/*": "ask"}, "write": "deny", "edit": "deny",
+        "Bash": {"*": "ask"}, "bash": {"rm *": "deny"},
+    });
+    let mut server = spool.serve_select("main", &rules);
+    let write = before("Write", &json!({"file_path": "/etc/motd", "content": "x"}));
+    let hook = spool.start_hook("claude-code", &write);
+    server.answer("/etc/motd", "Yes");
+    hook.end().denied("rule");
+    let hook = spool.start_hook("claude-code", &bash("rm -rf x"));
+    server.answer("rm -rf x", "Yes");
+    hook.end().denied("rule");
+    // What was granted for the path is no leave to edit it.
+    let write = before("Write", &json!({"file_path": "/etc/issue", "content": "x"}));
+    let hook = spool.start_hook("claude-code", &write);
+    let question = server.question();
+    server.choose(&question, "Yes, for this session");
+    let scope = server.question();
+    server.choose(&scope, SUBAGENT);
+    hook.end().denied("rule");
+    let edit = before(
+        "Edit",
+        &json!({"file_path": "/etc/issue", "old_string": "a", "new_string": "b"}),
+    );
+    spool.claude(&edit).denied("rule");
+}
+
+#[test]
+fn rules_hold_for_the_path_the_command_and_the_server_that_a_call_really_has() {
+    let spool = TestSpool::new();
+    let rules = json!({
+        "*": "allow",
+        "write": {"*": "deny", "ok/*": "allow"},
+        "bash": {"*": "allow", "rm *": "deny"},
+        "find": {"*": "allow", "/etc*": "deny"},
+        "mcp": {"*": "allow", "*:delete*": "deny", "a__b:*": "deny", "my_srv_x:close": "deny"},
+    });
+    let _server = spool.serve_select("main", &rules);
+    let gemini = |input: Value| {
+        let stdin = before("write_file", &input);
+        let stdin = with(stdin, "hook_event_name", json!("BeforeTool"));
+        spool.hook("gemini", &stdin)
+    };
+    gemini(json!({"path": "ok/x", "file_path": "evil.txt", "content": "x"})).denied("rule");
+    gemini(json!({"file_path": "ok/x", "path": "evil.txt", "content": "x"})).denied("rule");
+    gemini(json!({"file_path": "ok/x", "content": "x"})).allowed();
+    for (tool, input) in [
+        ("Monitor", json!({"command": "rm -rf x"})),
+        ("Bash", json!({"command": ["rm", "-rf", "x"]})),
+        ("Glob", json!({"pattern": "/etc/**"})),
+        ("mcp__a__b__wipe", json!({})),
+    ] {
+        spool.claude(&before(tool, &input)).denied("rule");
+    }
+    let server = json!({"name": "my.srv x"});
+    for tool in ["mcp__my_srv_x__delete_x", "mcp__my_srv_x__close"] {
+        let call = with(before(tool, &json!({})), "mcp_server", server.clone());
+        spool.claude(&call).denied("rule");
+    }
 }
 
 #[test]
@@ -619,6 +688,40 @@ fn a_fault_of_the_hook_itself_is_a_denial() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "a release build has no faults in it")]
+fn a_hook_that_is_busy_is_in_time_all_the_same_and_hears_a_signal() {
+    let spool = TestSpool::new();
+    let gemini = json!({"session_id": "S", "cwd": "/", "hook_event_name": "BeforeTool",
+                        "tool_name": "run_shell_command", "tool_input": {"command": "ls"}});
+    for (host, stdin) in [
+        ("claude-code", permission("ls")),
+        ("codex", bash("ls")),
+        ("gemini", gemini),
+    ] {
+        let mut command = spool.hook_command(host);
+        command.env("ASKRELAY_TEST_FAULT", "stalled:S");
+        let told = Hook::start(&mut command, &stdin.to_string());
+        command.args(["--host-timeout", "1"]);
+        let late = Hook::start(&mut command, &stdin.to_string());
+        late.end().denied("nobody answered in time");
+        until("a hook that does not get on", || {
+            has_thread(told.running.pid(), "stalled")
+        });
+        told.running.signal(Signal::TERM);
+        told.end().denied("told to end");
+    }
+}
+
+fn has_thread(pid: u32, name: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut threads = threads.filter_map(|thread| {
+        let comm = thread.ok()?.path().join("comm");
+        std::fs::read_to_string(comm).ok()
+    });
+    threads.any(|thread| thread.trim() == name)
+}
+
+#[test]
 fn what_no_host_would_say_is_refused_by_the_exit_code() {
     let spool = TestSpool::new();
     let _server = spool.serve_headless("main", &json!({"bash": "allow"}));
@@ -796,6 +899,52 @@ fn what_was_answered_in_the_hosts_own_dialog_is_taken_back_and_nobody_is_credite
         .claude(&over("SessionEnd", permission("anything")))
         .left();
     sub.end().denied("told to end");
+}
+
+#[test]
+fn a_request_that_names_another_process_has_nobody_told_to_end() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({}));
+    let hook = spool.start_hook("claude-code", &permission("make"));
+    server.question();
+    let request = spool.await_hook("main");
+    let id = request["id"].as_str().unwrap();
+    let mut beside = Running::start(Command::new("sleep").arg("600"));
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", beside.pid())).unwrap();
+    let started = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19);
+    // Whoever can write in the spool can name any process, and can keep a lock on what it has written.
+    let mut locks = Vec::new();
+    for (tail, started, held) in [("-a", None, false), ("-b", started, true)] {
+        let mut forged = request.clone();
+        let forged_id = format!("{id}{tail}");
+        forged["id"] = json!(forged_id);
+        forged["createdAt"] = json!(1);
+        forged["relay"]["pid"] = json!(beside.pid());
+        forged["relay"]["held"] = json!(held);
+        match started {
+            Some(started) => forged["relay"]["pidStart"] = json!(started),
+            None => {
+                forged["relay"].as_object_mut().unwrap().remove("pidStart");
+            }
+        }
+        let path = spool.request_path("main", &forged_id);
+        let written = spool.below(&forged_id);
+        spool.put_file(&written, &forged.to_string());
+        let file = std::fs::File::open(&written).unwrap();
+        if held {
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        }
+        std::fs::rename(&written, path).unwrap();
+        locks.push(file);
+    }
+    let over = with(permission("make"), "hook_event_name", json!("PostToolUse"));
+    spool.claude(&over).left();
+    hook.end().denied("told to end");
+    assert!(!beside.has_ended());
+    spool
+        .claude(&with(over, "hook_event_name", json!("SessionEnd")))
+        .left();
+    assert!(!beside.has_ended());
 }
 
 #[test]

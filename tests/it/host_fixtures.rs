@@ -44,7 +44,7 @@ fn asked(asking: &Asking) -> Value {
         .iter()
         .map(|grant| json!([grant.surface, grant.pattern]))
         .collect();
-    json!({"ask": {
+    let mut read = json!({"ask": {
         "session": session,
         "gate": gate(*waits),
         "reach": match reach {
@@ -59,7 +59,16 @@ fn asked(asking: &Asking) -> Value {
         "value": asked.value,
         "guards": guards,
         "grants": grants,
-    }})
+    }});
+    if let Some(floor) = call.floor() {
+        read["ask"]["floor"] = json!(floor);
+    }
+    if !call.evidence.is_empty() {
+        let entries = call.evidence.iter();
+        let entries = entries.map(|entry| json!([entry.label, entry.text]));
+        read["ask"]["evidence"] = entries.collect();
+    }
+    read
 }
 
 fn read(host: Host, stdin: &Value) -> Value {

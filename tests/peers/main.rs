@@ -33,6 +33,7 @@ mod model;
 mod opencode;
 mod our_children;
 mod pi;
+mod prompt_tool;
 mod relay;
 mod seen;
 mod shell;

@@ -78,13 +78,11 @@ fn a_subagent_asks_under_its_own_name_and_below_its_session() {
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
         let request = scene.requests(1).remove(0);
-        assert_eq!(request["requesterAgentName"], "general", "{request}");
-        let requester = request["requesterSessionId"].as_str().unwrap();
-        let (session, _) = requester.split_once('.').unwrap();
-        assert_eq!(
-            request["relay"]["path"][0]["sessionId"], session,
-            "{request}"
-        );
+        let session = request["requesterSessionId"].as_str().unwrap();
+        let subagent = &request["relay"]["path"][0];
+        assert_eq!(subagent["agentName"], "general", "{request}");
+        let id = subagent["sessionId"].as_str().unwrap();
+        assert!(id.starts_with(&format!("{session}.")), "{request}");
         server.choose(Choice::Approve);
     });
     assert!(scene.has("ran"), "{seen:?}");

@@ -16,7 +16,8 @@ use crate::wire::Hop;
 const MAX_NESTED: usize = 4;
 
 const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
-const CLAUDE_PID: &str = "CLAUDE_PID";
+/// The process of the Claude Code that runs a command or a hook.
+pub(super) const CLAUDE_PID: &str = "CLAUDE_PID";
 const GEMINI_SESSION: &str = "GEMINI_SESSION_ID";
 
 /// The session of opencode that runs a command. Our plugin sets it.

@@ -7,17 +7,19 @@
 
 mod lineage;
 mod orphan;
+mod watchdog;
 mod withdraw;
 
-use std::cell::Cell;
 use std::io::{Read as _, Write as _};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::Value;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use self::orphan::Hosts;
+use self::watchdog::{Ended, IsCut, in_time};
 use super::env::Env;
 use super::exit::Exit;
 use super::forward::{Forwarder, Gated, Ruling};
@@ -34,6 +36,8 @@ use crate::wire::{DecisionSource, DecisionState, MAX_REQUEST_BYTES, tool_input_f
 
 /// What is left of the host's own time when the hook gives up.
 const MARGIN: Duration = Duration::from_secs(10);
+/// How long the hook waits, once it has said its last word, for what it has asked to be taken back.
+const GRACE: Duration = Duration::from_secs(2);
 /// How long the host is given to say what it wants. It has written that before it waits.
 const STDIN_TIME: Duration = Duration::from_secs(10);
 
@@ -75,21 +79,37 @@ impl From<HostName> for Host {
 
 /// Runs the hook. There is no error: each is a denial.
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> Exit {
+    let started = clock::now();
     let host = Host::from(args.host);
+    let host_timeout = args.host_timeout.unwrap_or(host.usual_timeout());
+    let gives_up = gives_up_after(host_timeout);
+    let gate = Arc::new(OnceLock::new());
     let hook = Hook {
-        env,
-        place_args,
+        env: env.clone(),
+        place_args: place_args.clone(),
         host,
-        gives_up: gives_up_after(args.host_timeout.unwrap_or(host.usual_timeout())),
-        started: clock::now(),
-        gate: Cell::new(None),
+        gives_up,
+        started,
+        gate: Arc::clone(&gate),
     };
-    let verdict = match process::caught(|| hook.verdict()) {
-        Ok(Ok(verdict)) => verdict,
-        Ok(Err(error)) => denied(explained(&error)),
-        Err(panic) => denied(format!("the hook itself failed: {panic}")),
-    };
-    say(host, hook.gate.get(), &verdict)
+    let ended = in_time(gives_up, move |is_cut| {
+        match process::caught(|| hook.verdict(is_cut)) {
+            Ok(Ok(verdict)) => verdict,
+            Ok(Err(error)) => denied(explained(&error)),
+            Err(panic) => denied(format!("the hook itself failed: {panic}")),
+        }
+    });
+    let tell = |verdict: &Verdict| say(host, gate.get().copied(), verdict);
+    match ended {
+        Ok(Ended::Done(verdict)) => tell(&verdict),
+        Ok(Ended::CutShort { reason, work }) => {
+            let exit = tell(&denied(reason));
+            let left = Duration::from_secs(host_timeout).saturating_sub(gives_up);
+            work.withdraw(GRACE.min(left / 4));
+            exit
+        }
+        Err(error) => tell(&denied(explained(&error))),
+    }
 }
 
 /// When the hook gives up, so that its denial is in time.
@@ -142,57 +162,67 @@ fn say(host: Host, gate: Option<Gate>, verdict: &Verdict) -> Exit {
 }
 
 /// One run of the hook.
-struct Hook<'a> {
-    env: &'a Env,
-    place_args: &'a PlaceArgs,
+struct Hook {
+    env: Env,
+    place_args: PlaceArgs,
     host: Host,
     gives_up: Duration,
     started: Moment,
     /// What the host waits for, as soon as that is known.
-    gate: Cell<Option<Gate>>,
+    gate: Arc<OnceLock<Gate>>,
 }
 
-impl Hook<'_> {
-    fn verdict(&self) -> anyhow::Result<Verdict> {
+impl Hook {
+    fn verdict(&self, is_cut: IsCut) -> anyhow::Result<Verdict> {
         super::runtime()?.block_on(async {
-            let mut signals = Signals::new()?;
             tokio::select! {
                 biased;
-                () = signals.come() => Ok(denied("the hook was told to end before anybody answered")),
-                () = tokio::time::sleep(self.gives_up) => Ok(denied("nobody answered in time")),
+                _ = is_cut => Ok(denied("the hook was told to end before anybody answered")),
                 verdict = self.answered() => verdict,
             }
         })
     }
 
     async fn answered(&self) -> anyhow::Result<Verdict> {
+        let hosts = Hosts::of(&self.env, self.host);
         let bytes = tokio::time::timeout(STDIN_TIME, stdin()).await;
         let bytes = bytes.context("the host did not say what it wants")??;
         let input = tool_input_from_json(&bytes).context("what the host said cannot be used")?;
         let input = hook::read(self.host, &input).map_err(|Unusable { reason, gate }| {
-            self.gate.set(gate);
+            self.waits(gate);
             anyhow::Error::msg(reason).context("what the host said cannot be used")
         })?;
         match input {
             Input::Nothing => Ok(Verdict::Leave),
             Input::Ended(ended) => {
-                let place = Place::new(self.env, self.place_args);
+                let place = Place::new(&self.env, &self.place_args);
                 withdraw::withdraw(&place, &ended);
                 Ok(Verdict::Leave)
             }
             Input::Ask(asking) => {
-                self.gate.set(Some(asking.gate));
-                self.ask(*asking).await
+                self.waits(Some(asking.gate));
+                self.ask(*asking, hosts).await
             }
         }
     }
 
-    async fn ask(&self, asking: Asking) -> anyhow::Result<Verdict> {
+    /// The host waits for this, if for anything.
+    fn waits(&self, gate: Option<Gate>) {
+        if let Some(gate) = gate {
+            // What was said is read once.
+            let _first = self.gate.set(gate);
+        }
+    }
+
+    async fn ask(&self, asking: Asking, hosts: Hosts) -> anyhow::Result<Verdict> {
         #[cfg(debug_assertions)]
-        crate::spool::fault::strike("hook", &asking.session);
-        let place = Place::new(self.env, self.place_args);
-        let who = lineage::who(self.env, self.host, &asking);
-        let env = lineage::env(self.env, self.host);
+        {
+            crate::spool::fault::strike("hook", &asking.session);
+            crate::spool::fault::stall("stalled", &asking.session);
+        }
+        let place = Place::new(&self.env, &self.place_args);
+        let who = lineage::who(&self.env, self.host, &asking);
+        let env = lineage::env(&self.env, self.host);
         let forwarder = Forwarder::open(&env, &place, who)?;
         let settings = forwarder.config.hooks;
         let mut call = asking.call;
@@ -210,7 +240,7 @@ impl Hook<'_> {
         let gated = tokio::select! {
             biased;
             gated = forwarder.gated(call, asking.reach) => gated,
-            () = orphan::host_is_gone(self.env) => {
+            () = hosts.are_gone() => {
                 return Ok(denied("the host has ended"));
             }
         };
@@ -290,28 +320,6 @@ async fn stdin() -> anyhow::Result<Vec<u8>> {
         .context("cannot read what the host says")?;
     let read = read.await.context("cannot read what the host says")?;
     read.context("cannot read what the host says")
-}
-
-/// The signals that tell a process to end.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
-        ]))
-    }
-
-    async fn come(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.0;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
 }
 
 #[cfg(test)]

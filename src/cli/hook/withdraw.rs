@@ -2,20 +2,28 @@
 //!
 //! A host that asks its person while the hook asks ours takes the first answer, and leaves the hook waiting. What comes next tells that
 //! the question is over: the call has run, its turn has ended. The hook that waits is told to end, and withdraws its ask itself.
+//!
+//! Whoever can write in the spool can write a request that names any process. So what is told to end was shown to be a hook of this very
+//! program that waits for that very request; anything else is left alone, and what it asks stays a question until it is answered or over.
 
 use crate::audit::{Entry, Event};
 use crate::cli::output;
 use crate::cli::place::Place;
 use crate::clock;
 use crate::host::hook::{Ended, Over, ask_mark, session_mark, turn_mark};
-use crate::process;
+use crate::process::{self, Proof};
 use crate::spool::{Missing, RequesterLife, Spool};
 use crate::wire::{ForwardedPermissionRequest, ProcessMark};
+
+/// What a hook is started as.
+const COMMAND: &str = "hook";
 
 /// A request of a hook that waits.
 struct Waiting {
     pid: u32,
     mark: ProcessMark,
+    /// Device and inode of the request, which who waits has open.
+    file: (u64, u64),
     since: i64,
     request_id: String,
     requester: String,
@@ -34,6 +42,7 @@ pub(super) fn withdraw(place: &Place<'_>, ended: &Ended) {
         Over::Session => session_mark(&ended.session),
     };
     let mut waiting = waiting(&spool, &start);
+    waiting.retain(|request| process::is_proven(request.pid, request.proof()));
     waiting.sort_by_key(|request| request.since);
     let mut told: Vec<(u32, bool)> = Vec::new();
     for request in waiting {
@@ -44,7 +53,7 @@ pub(super) fn withdraw(place: &Place<'_>, ended: &Ended) {
                 continue;
             }
             None => {
-                let was_told = process::ask_to_end(request.pid, &request.mark);
+                let was_told = process::ask_to_end(request.pid, request.proof());
                 told.push((request.pid, was_told));
                 was_told
             }
@@ -55,15 +64,29 @@ pub(super) fn withdraw(place: &Place<'_>, ended: &Ended) {
     }
 }
 
+impl Waiting {
+    /// What who waits must be shown to be.
+    fn proof(&self) -> Proof<'_> {
+        Proof {
+            mark: &self.mark,
+            command: COMMAND,
+            file: self.file,
+        }
+    }
+}
+
 /// The requests of hooks whose names begin so.
 fn waiting(spool: &Spool, start: &str) -> Vec<Waiting> {
     let mut found = Vec::new();
     for inbox in spool.inboxes().unwrap_or_default() {
         let seen = spool.each_request_from(&inbox, start.as_bytes(), |view| {
-            let (Ok((request, _)), true) = (view.content, view.life != RequesterLife::Gone) else {
+            // Who waits holds a lock on its request.
+            let (Ok((request, _)), RequesterLife::Waiting, Some(stamp)) =
+                (view.content, view.life, view.stamp)
+            else {
                 return;
             };
-            found.extend(of(*request));
+            found.extend(of(*request, (stamp.dev, stamp.ino)));
         });
         if let Err(error) = seen {
             output::warn(&error.to_string());
@@ -72,11 +95,12 @@ fn waiting(spool: &Spool, start: &str) -> Vec<Waiting> {
     found
 }
 
-fn of(request: ForwardedPermissionRequest) -> Option<Waiting> {
+fn of(request: ForwardedPermissionRequest, file: (u64, u64)) -> Option<Waiting> {
     let relay = request.relay?;
     Some(Waiting {
         pid: relay.pid?,
         mark: relay.process,
+        file,
         since: request.created_at_ms,
         request_id: request.id.as_str().to_owned(),
         requester: request.requester_session_id,

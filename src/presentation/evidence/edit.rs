@@ -2,14 +2,16 @@
 //!
 //! Agents spell them differently: one pair of texts or a list of them, an old text that must be unique or every one of it, and
 //! each edit found in what the one before it made, or all of them in the file as it is. What is not found, or not unique, is
-//! said; the change is then shown as that of the two texts, for what it would do to the file is: nothing.
+//! said; the change is then shown as that of the two texts, for what it would do to the file is: nothing. An edit that would make too much of
+//! a file, and edits that take too long to follow, are shown in the same way, and that is said.
 
 use serde_json::Value;
 
 use super::diff::{self, Side};
 use super::fields::{Members, PATHS};
 use super::file::{Present, path_entry, present};
-use super::{Call, about_file, entry};
+use super::work::{MAX_RESULT, MAX_SHOWN, TooMuch, Work, length_with};
+use super::{Call, about_file, entry, fields};
 use crate::wire::Evidence;
 
 /// Names of the text that goes, and of the text that comes.
@@ -52,11 +54,16 @@ impl Meant {
         }
     }
 
-    fn is_met_by(self, count: usize) -> bool {
-        match self {
+    fn met_by(self, count: usize) -> Result<(), Fault> {
+        let is_met = match self {
             Self::One => count == 1,
             Self::Count(wanted) => count == wanted,
-            Self::Every => count > 0,
+            Self::Every => true,
+        };
+        match count {
+            0 => Err(Fault::NotFound),
+            _ if is_met => Ok(()),
+            count => Err(Fault::Found(count)),
         }
     }
 }
@@ -70,6 +77,16 @@ enum Fault {
     Overlaps,
     /// An old text without a character stands everywhere.
     NothingToFind,
+    /// It would make more of the file than is shown.
+    TooLarge,
+    /// What it does was not worked out, nor what those behind it do.
+    NotWorkedOut,
+}
+
+impl From<TooMuch> for Fault {
+    fn from(TooMuch: TooMuch) -> Self {
+        Self::NotWorkedOut
+    }
 }
 
 impl Fault {
@@ -80,7 +97,14 @@ impl Fault {
             Self::Found(count) => format!("old text found {count} times"),
             Self::Overlaps => "old text overlaps another edit's".to_owned(),
             Self::NothingToFind => "old text empty, file not".to_owned(),
+            Self::TooLarge => format!("makes more than {MAX_RESULT} bytes of the file"),
+            Self::NotWorkedOut => "not worked out, nor those behind it".to_owned(),
         }
+    }
+
+    /// Whether nothing can be said of the edits behind it.
+    fn ends(self) -> bool {
+        matches!(self, Self::TooLarge | Self::NotWorkedOut)
     }
 }
 
@@ -114,6 +138,14 @@ pub(super) fn evidence(call: &Call<'_>) -> Option<Vec<Evidence>> {
     };
     let meant = edits.iter().map(|edit| edit.meant.fact()).enumerate();
     entries.extend(meant.filter_map(|(index, fact)| Some(about(index, fact?))));
+    let mut is_shown_whole = false;
+    let mut by_themselves = |entries: &mut Vec<Evidence>| {
+        if edits.len() <= MAX_SHOWN {
+            entries.extend(snippets(path, &edits));
+        } else {
+            is_shown_whole = true;
+        }
+    };
     match present(call.files.current(path)) {
         Present::Text(text) => match apply(&text, &edits, from_original) {
             Ok(new) if new == text => entries.push(about_file(path, "unchanged")),
@@ -121,7 +153,7 @@ pub(super) fn evidence(call: &Call<'_>) -> Option<Vec<Evidence>> {
             Err(faults) => {
                 let facts = faults.into_iter();
                 entries.extend(facts.map(|(index, fault)| about(index, fault.fact())));
-                entries.extend(snippets(path, &edits));
+                by_themselves(&mut entries);
             }
         },
         Present::Missing => match edits.as_slice() {
@@ -136,18 +168,22 @@ pub(super) fn evidence(call: &Call<'_>) -> Option<Vec<Evidence>> {
             [Edit { old: "", new, .. }] => {
                 entries.push(diff::entry(Side::Nothing, "", Side::New(path), new));
             }
-            edits => {
+            _ => {
                 entries.push(about_file(path, "missing"));
-                entries.extend(snippets(path, edits));
+                by_themselves(&mut entries);
             }
         },
         Present::NoText(fact) => {
             entries.push(about_file(path, fact));
-            entries.extend(snippets(path, &edits));
+            by_themselves(&mut entries);
         }
-        Present::Unknown => entries.extend(snippets(path, &edits)),
+        Present::Unknown => by_themselves(&mut entries),
     }
-    entries.extend(input.rest());
+    entries.extend(if is_shown_whole {
+        fields::whole(call.input)
+    } else {
+        input.rest()
+    });
     Some(entries)
 }
 
@@ -228,11 +264,16 @@ fn apply(
         return all_at_once(text, &edits);
     }
     let (mut text, mut faults) = (text.to_owned(), Vec::new());
+    let work = Work::default();
     for (index, (old, new, meant)) in edits.iter().enumerate() {
-        match places(&text, old, *meant) {
-            Ok(_) if old.is_empty() => text.clone_from(new),
-            Ok(_) => text = text.replace(old, new),
-            Err(fault) => faults.push((index, fault)),
+        match replaced(&text, old, new, *meant, &work) {
+            Ok(made) => text = made,
+            Err(fault) => {
+                faults.push((index, fault));
+                if fault.ends() {
+                    break;
+                }
+            }
         }
     }
     if faults.is_empty() {
@@ -240,6 +281,21 @@ fn apply(
     } else {
         Err(faults)
     }
+}
+
+/// What one edit makes of a text.
+fn replaced(text: &str, old: &str, new: &str, meant: Meant, work: &Work) -> Result<String, Fault> {
+    work.spend(text.len())?;
+    if old.is_empty() {
+        places(text, old, meant)?;
+        return Ok(new.to_owned());
+    }
+    let count = text.matches(old).count();
+    meant.met_by(count)?;
+    let length = length_with(text.len(), count, old.len(), new.len()).ok_or(Fault::TooLarge)?;
+    work.spend(length)?;
+    work.spend_steps(count, 0)?;
+    Ok(text.replace(old, new))
 }
 
 /// Where `old` stands in `text`, if that is as often as is meant.
@@ -252,11 +308,8 @@ fn places(text: &str, old: &str, meant: Meant) -> Result<Vec<usize>, Fault> {
         };
     }
     let places: Vec<usize> = text.match_indices(old).map(|(at, _)| at).collect();
-    match places.len() {
-        0 => Err(Fault::NotFound),
-        count if meant.is_met_by(count) => Ok(places),
-        count => Err(Fault::Found(count)),
-    }
+    meant.met_by(places.len())?;
+    Ok(places)
 }
 
 fn all_at_once(
@@ -264,8 +317,24 @@ fn all_at_once(
     edits: &[(String, String, Meant)],
 ) -> Result<String, Vec<(usize, Fault)>> {
     let (mut found, mut faults) = (Vec::new(), Vec::new());
+    let work = Work::default();
+    let mut length = Some(text.len());
     for (index, (old, new, meant)) in edits.iter().enumerate() {
-        match places(text, old, *meant) {
+        let places = work
+            .spend(text.len())
+            .map_err(Fault::from)
+            .and_then(|()| places(text, old, *meant));
+        let places = places.and_then(|places| {
+            work.spend_steps(places.len(), 0)?;
+            length =
+                length.and_then(|length| length_with(length, places.len(), old.len(), new.len()));
+            if length.is_some() {
+                Ok(places)
+            } else {
+                Err(Fault::TooLarge)
+            }
+        });
+        match places {
             Ok(places) => {
                 found.extend(
                     places
@@ -273,7 +342,12 @@ fn all_at_once(
                         .map(|at| (at, at + old.len(), new, index)),
                 );
             }
-            Err(fault) => faults.push((index, fault)),
+            Err(fault) => {
+                faults.push((index, fault));
+                if fault.ends() {
+                    return Err(faults);
+                }
+            }
         }
     }
     found.sort_unstable_by_key(|(at, ..)| *at);

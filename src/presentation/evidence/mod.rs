@@ -9,7 +9,8 @@
 //!
 //! Invariants: every member of an input stands in the core value, in an entry of its own, or under `other input`; an input
 //! that is not what its tool takes is laid out whole; an entry is a fact, never a sentence about one; what the asker says about
-//! its own call is labelled as the asker's words; an edit that would fail says so instead of showing a change of the file.
+//! its own call is labelled as the asker's words; an edit that would fail says so instead of showing a change of the file; what it takes is
+//! bounded whatever the input, and what was not worked out says so and is shown as it is written.
 
 mod bash;
 mod diff;
@@ -17,6 +18,7 @@ mod edit;
 mod fields;
 mod file;
 mod patch;
+mod work;
 
 use std::collections::HashMap;
 

@@ -1,8 +1,9 @@
 //! Evidence of a patch in the form that Codex writes: sections of files, and changes found by the lines around them.
 //!
 //! Each section becomes a unified diff of its file where the file is known and the change fits, and otherwise one of the lines
-//! that it names. What cannot be read as such a patch is laid out whole.
+//! that it names. What cannot be read as such a patch is laid out whole, and so is one that is too long to follow, which is said.
 
+use std::collections::HashSet;
 use std::iter::Peekable;
 use std::str::Lines;
 
@@ -11,7 +12,8 @@ use serde_json::Value;
 use super::diff::{self, Side};
 use super::fields::{COMMANDS, Members};
 use super::file::{Present, present};
-use super::{Call, about_file, entry};
+use super::work::{MAX_SHOWN, TooMuch, Work};
+use super::{Call, Current, about_file, entry, fields};
 use crate::wire::Evidence;
 
 const BEGIN: &str = "*** Begin Patch";
@@ -52,16 +54,45 @@ struct Hunk<'a> {
     at_end: bool,
 }
 
+/// Why a change of a file cannot be shown in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Misfit {
+    NotFound,
+    TooMuch,
+}
+
+impl From<TooMuch> for Misfit {
+    fn from(TooMuch: TooMuch) -> Self {
+        Self::TooMuch
+    }
+}
+
 /// `None` where the input holds no patch that can be read.
 pub(super) fn evidence(call: &Call<'_>) -> Option<Vec<Evidence>> {
     if let Value::String(text) = call.input {
-        return Some(of_sections(call, &parse(text)?));
+        let sections = parse(text)?;
+        return Some(of_sections(call, &sections).unwrap_or_else(|TooMuch| whole(call, &sections)));
     }
     let mut input = Members::of(call.input)?;
     let text = input.text(&PATCHES).or_else(|| input.text(&COMMANDS))?;
-    let mut entries = of_sections(call, &parse(text)?);
-    entries.extend(input.rest());
-    Some(entries)
+    let sections = parse(text)?;
+    Some(match of_sections(call, &sections) {
+        Ok(mut entries) => {
+            entries.extend(input.rest());
+            entries
+        }
+        Err(TooMuch) => whole(call, &sections),
+    })
+}
+
+/// A patch as it was written.
+fn whole(call: &Call<'_>, sections: &[Section<'_>]) -> Vec<Evidence> {
+    let mut entries = vec![Evidence {
+        detail: Some("not worked out".to_owned()),
+        ..entry("edit", format!("of {} files", sections.len()))
+    }];
+    entries.extend(fields::whole(call.input));
+    entries
 }
 
 /// The files that a patch names, each once; `None` where the input holds no patch that can be read.
@@ -70,14 +101,14 @@ pub fn patched(input: &Value) -> Option<Vec<&str>> {
         Some(mut input) => input.text(&PATCHES).or_else(|| input.text(&COMMANDS)),
         None => input.as_str(),
     }?;
-    let mut paths = Vec::new();
+    let (mut paths, mut known) = (Vec::new(), HashSet::new());
     for section in parse(text)? {
         let (path, other) = match section {
             Section::Add { path, .. } | Section::Delete { path } => (path, None),
             Section::Update { path, moved_to, .. } => (path, moved_to),
         };
         for path in [Some(path), other].into_iter().flatten() {
-            if !paths.contains(&path) {
+            if known.insert(path) {
                 paths.push(path);
             }
         }
@@ -167,8 +198,12 @@ fn hunks<'a>(lines: &mut Peekable<Lines<'a>>) -> Option<Vec<Hunk<'a>>> {
     Some(hunks)
 }
 
-fn of_sections(call: &Call<'_>, sections: &[Section<'_>]) -> Vec<Evidence> {
-    let mut entries = Vec::new();
+fn of_sections(call: &Call<'_>, sections: &[Section<'_>]) -> Result<Vec<Evidence>, TooMuch> {
+    // Each of them is a file that is read.
+    if sections.len() > MAX_SHOWN {
+        return Err(TooMuch);
+    }
+    let (mut entries, work) = (Vec::new(), Work::default());
     for section in sections {
         match section {
             Section::Add { path, content } => add(call, path, content, &mut entries),
@@ -177,10 +212,13 @@ fn of_sections(call: &Call<'_>, sections: &[Section<'_>]) -> Vec<Evidence> {
                 path,
                 moved_to,
                 hunks,
-            } => update(call, path, *moved_to, hunks, &mut entries),
+            } => {
+                let old = call.files.current(path);
+                update(path, old, *moved_to, hunks, &mut entries, &work)?;
+            }
         }
     }
-    entries
+    Ok(entries)
 }
 
 fn add(call: &Call<'_>, path: &str, content: &str, entries: &mut Vec<Evidence>) {
@@ -220,26 +258,31 @@ fn delete(call: &Call<'_>, path: &str, entries: &mut Vec<Evidence>) {
 }
 
 fn update(
-    call: &Call<'_>,
     path: &str,
+    old: Current,
     moved_to: Option<&str>,
     hunks: &[Hunk<'_>],
     entries: &mut Vec<Evidence>,
-) {
+    work: &Work,
+) -> Result<(), TooMuch> {
     if let Some(moved_to) = moved_to {
         entries.push(about_file(path, format!("moved to {moved_to}")));
     }
     let new_side = Side::New(moved_to.unwrap_or(path));
-    match present(call.files.current(path)) {
-        Present::Text(old) => match apply(&old, hunks) {
-            Some(new) if new == old => {
+    match present(old) {
+        Present::Text(old) => match apply(&old, hunks, work) {
+            Ok(new) if new == old => {
                 if moved_to.is_none() {
                     entries.push(about_file(path, "unchanged"));
                 }
-                return;
+                return Ok(());
             }
-            Some(new) => return entries.push(diff::entry(Side::Old(path), &old, new_side, &new)),
-            None => entries.push(about_file(path, "old lines not found")),
+            Ok(new) => {
+                entries.push(diff::entry(Side::Old(path), &old, new_side, &new));
+                return Ok(());
+            }
+            Err(Misfit::NotFound) => entries.push(about_file(path, "old lines not found")),
+            Err(Misfit::TooMuch) => return Err(TooMuch),
         },
         Present::NoText(fact) => entries.push(about_file(path, fact)),
         Present::Missing => entries.push(about_file(path, "missing")),
@@ -249,6 +292,7 @@ fn update(
         entries.push(entry("line numbers", "of the texts, not of the file"));
     }
     for hunk in hunks {
+        work.show()?;
         if !hunk.anchors.is_empty() {
             entries.push(entry("below", hunk.anchors.join("\n")));
         }
@@ -260,10 +304,12 @@ fn update(
             entries.push(diff::entry(Side::Old(path), &old, new_side, &new));
         }
     }
+    Ok(())
 }
 
-/// What the hunks, each found behind the one before it, make of a text; `None` where one is not found.
-fn apply(text: &str, hunks: &[Hunk<'_>]) -> Option<String> {
+/// What the hunks, each found behind the one before it, make of a text.
+fn apply(text: &str, hunks: &[Hunk<'_>], work: &Work) -> Result<String, Misfit> {
+    work.spend(text.len())?;
     let lines: Vec<&str> = text.split_terminator('\n').collect();
     // Lines that replace none come last, before an empty line at the end, wherever their anchor stands.
     let end = match lines.split_last() {
@@ -274,17 +320,18 @@ fn apply(text: &str, hunks: &[Hunk<'_>]) -> Option<String> {
     let mut from = 0;
     for hunk in hunks {
         for anchor in &hunk.anchors {
-            from = find(&lines, from, &[*anchor])? + 1;
+            from = find(&lines, from, &[*anchor], work)? + 1;
         }
         if hunk.old.is_empty() {
             found.push((end, hunk));
             continue;
         }
         let start = if hunk.at_end {
-            let start = lines.len().checked_sub(hunk.old.len())?;
-            find(&lines, start.max(from), &hunk.old)?
+            let start = lines.len().checked_sub(hunk.old.len());
+            let start = start.ok_or(Misfit::NotFound)?;
+            find(&lines, start.max(from), &hunk.old, work)?
         } else {
-            find(&lines, from, &hunk.old)?
+            find(&lines, from, &hunk.old, work)?
         };
         found.push((start, hunk));
         from = start + hunk.old.len();
@@ -293,24 +340,31 @@ fn apply(text: &str, hunks: &[Hunk<'_>]) -> Option<String> {
     let mut out: Vec<&str> = Vec::with_capacity(lines.len());
     let mut at = 0;
     for (start, hunk) in found {
-        out.extend(lines.get(at..start)?);
+        out.extend(lines.get(at..start).ok_or(Misfit::NotFound)?);
         out.extend(&hunk.new);
         at = start + hunk.old.len();
     }
-    out.extend(lines.get(at..)?);
-    Some(out.iter().flat_map(|line| [*line, "\n"]).collect())
+    out.extend(lines.get(at..).ok_or(Misfit::NotFound)?);
+    Ok(out.iter().flat_map(|line| [*line, "\n"]).collect())
 }
 
 /// Where `wanted` stands in `lines`, at `from` or behind it. A carriage return at the end of a line is not looked at: whoever
 /// applies such a patch does the same, and writes the line without it.
-fn find(lines: &[&str], from: usize, wanted: &[&str]) -> Option<usize> {
-    let rest = lines.get(from..)?;
-    rest.windows(wanted.len())
-        .position(|window| {
-            let pairs = window.iter().zip(wanted);
-            pairs
-                .into_iter()
-                .all(|(line, wanted)| line.trim_end_matches('\r') == *wanted)
-        })
-        .map(|offset| from + offset)
+fn find(lines: &[&str], from: usize, wanted: &[&str], work: &Work) -> Result<usize, Misfit> {
+    let rest = lines.get(from..).ok_or(Misfit::NotFound)?;
+    for (offset, window) in rest.windows(wanted.len()).enumerate() {
+        let mut pairs = window.iter().zip(wanted);
+        let other = pairs.find_map(|(line, wanted)| {
+            let looked_at = work.spend_steps(1, line.len());
+            match looked_at {
+                Ok(()) if line.trim_end_matches('\r') == *wanted => None,
+                other => Some(other),
+            }
+        });
+        match other {
+            None => return Ok(from + offset),
+            Some(other) => other?,
+        }
+    }
+    Err(Misfit::NotFound)
 }

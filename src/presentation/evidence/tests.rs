@@ -108,3 +108,85 @@ fn a_value_is_taken_from_where_its_kind_says() {
     );
     assert_eq!(pointed_at(&json!(["/f"])), None);
 }
+
+fn holding(text: String) -> Holds {
+    Holds(Box::leak(text.into_bytes().into_boxed_slice()))
+}
+
+/// The facts, and whether all of the input is shown.
+fn shown(tool: &str, input: &Value, files: &dyn Files) -> (Vec<String>, String) {
+    let evidence = Formatters::default().evidence(&call(tool, input, files));
+    let facts = evidence
+        .iter()
+        .filter_map(|entry| match (entry.label.as_str(), &entry.detail) {
+            ("edit" | "file", Some(detail)) => Some(detail.clone()),
+            ("edit", None) => Some(entry.text.clone()),
+            _ => None,
+        });
+    let facts = facts.collect();
+    let texts = evidence.iter().map(|entry| entry.text.as_str());
+    (facts, texts.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn an_edit_that_would_make_too_much_of_a_file_is_not_made_and_says_so() {
+    let too_large = "makes more than 16777216 bytes of the file";
+    let file = holding("a".repeat(60_000));
+    let new = "b".repeat(40_000);
+    let input =
+        json!({"file_path": "f", "old_string": "a", "new_string": new, "replace_all": true});
+    let (facts, text) = shown("Edit", &input, &file);
+    assert!(facts.iter().any(|fact| fact == too_large), "{facts:?}");
+    assert!(text.contains(&new));
+    // Each of these is small, and so is the file.
+    let double = json!({"old_string": "a", "new_string": "aa", "replace_all": true});
+    let input = json!({"file_path": "f", "edits": vec![double; 40]});
+    let (facts, text) = shown("MultiEdit", &input, &holding("a".to_owned()));
+    let is_end = |fact: &&String| *fact == too_large || fact.starts_with("not worked out");
+    assert_eq!(facts.iter().filter(is_end).count(), 1);
+    assert!(text.contains("+aa"));
+    let file = holding("a".repeat(60_000));
+    let input =
+        json!({"path": "f", "edits": [{"oldText": "a", "newText": new, "replaceAll": true}]});
+    let (facts, _) = shown("edit", &input, &file);
+    assert!(facts.iter().any(|fact| fact == too_large), "{facts:?}");
+}
+
+#[test]
+fn edits_that_take_too_long_to_follow_are_shown_as_they_are_written() {
+    let file = holding("a".repeat(1 << 20));
+    let edit = json!({"old_string": "a", "new_string": "a", "replace_all": true});
+    let input = json!({"file_path": "f", "edits": vec![edit; 2_000]});
+    let (facts, text) = shown("MultiEdit", &input, &file);
+    let not_worked_out = |fact: &&String| fact.starts_with("not worked out");
+    assert_eq!(facts.iter().filter(not_worked_out).count(), 1);
+    assert_eq!(text.matches("\"old_string\"").count(), 2_000);
+    let edit = json!({"oldText": "a", "newText": "a", "replaceAll": true});
+    let input = json!({"path": "f", "edits": vec![edit; 2_000]});
+    let (facts, text) = shown("edit", &input, &file);
+    assert_eq!(facts.iter().filter(not_worked_out).count(), 1);
+    assert_eq!(text.matches("\"oldText\"").count(), 2_000);
+}
+
+#[test]
+fn a_patch_that_takes_too_long_to_follow_is_shown_as_it_is_written() {
+    let deletes: Vec<String> = (0..200_000)
+        .map(|n| format!("*** Delete File: f{n}\n"))
+        .collect();
+    let many = format!(
+        "*** Begin Patch\n{}*** End Patch\n",
+        deletes.concat().repeat(2)
+    );
+    let lines = " a\n".repeat(10_000);
+    let deep = format!("*** Begin Patch\n*** Update File: f\n@@\n{lines}-b\n*** End Patch\n");
+    let file = holding("a\n".repeat(20_000));
+    for (text, files) in [(&many, 400_000), (&deep, 1)] {
+        for input in [json!({"input": text}), json!(text)] {
+            let (facts, shown) = shown("apply_patch", &input, &file);
+            assert_eq!(facts, ["not worked out"]);
+            assert!(shown.contains(&format!("of {files} files")));
+            assert!(shown.matches('\n').count() >= text.trim_end().matches('\n').count());
+        }
+    }
+    assert_eq!(patched(&json!(many)).unwrap().len(), 200_000);
+}
