@@ -249,7 +249,7 @@ impl ForeignFile {
     }
 
     /// Whether it is still what was read.
-    fn check_unchanged(&self) -> Result<(), ForeignError> {
+    pub fn check_unchanged(&self) -> Result<(), ForeignError> {
         let now = Self::content(&self.path, &self.target, self.limit)?;
         if now.as_ref().map(|now| &*now.bytes) == self.bytes() {
             Ok(())
@@ -337,6 +337,33 @@ pub fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|facts| facts.is_file() && facts.mode() & 0o111 != 0)
 }
 
+/// By which part of a path somebody other than this user and the administrator can put something else there: it belongs to them, or
+/// they may write it. `None` where they cannot.
+pub fn replaceable_by_others(path: &Path) -> Option<PathBuf> {
+    let own = rustix::process::geteuid().as_raw();
+    let group = rustix::process::getegid().as_raw();
+    let by_part = |path: &Path| {
+        let mut is_below_there = true;
+        for part in path.ancestors() {
+            let Ok(facts) = fs::metadata(part) else {
+                is_below_there = false;
+                continue;
+            };
+            let mode = facts.mode();
+            let writes =
+                mode & 0o002 != 0 || mode & 0o020 != 0 && facts.gid() != group && facts.gid() != 0;
+            // What is there in such a directory only its owner can replace.
+            let keeps = facts.is_dir() && mode & 0o1000 != 0 && is_below_there;
+            if !matches!(facts.uid(), 0) && facts.uid() != own || writes && !keeps {
+                return Some(part.to_owned());
+            }
+            is_below_there = true;
+        }
+        None
+    };
+    by_part(path).or_else(|| by_part(&canonical_path(path)?))
+}
+
 /// A path with every link resolved, where something is there.
 pub fn canonical_path(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
@@ -414,6 +441,33 @@ mod tests {
         ));
         assert_eq!(fs::read(&path).unwrap(), b"3");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_path_that_others_can_put_something_else_at_is_found_by_its_part() {
+        let place = tempfile::tempdir().unwrap();
+        let (open, path) = (place.path().join("open"), place.path().join("open/a"));
+        fs::create_dir(&open).unwrap();
+        fs::write(&path, "1").unwrap();
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        mode(&open, 0o755);
+        mode(&path, 0o644);
+        assert_eq!(replaceable_by_others(&path), None);
+        mode(&path, 0o646);
+        assert_eq!(replaceable_by_others(&path), Some(path.clone()));
+        mode(&path, 0o644);
+        mode(&open, 0o757);
+        assert_eq!(replaceable_by_others(&path), Some(open.clone()));
+        // A link to there is no better.
+        let link = place.path().join("link");
+        symlink(&path, &link).unwrap();
+        let real = open.canonicalize().unwrap();
+        assert_eq!(replaceable_by_others(&link), Some(real));
+        mode(&open, 0o1757);
+        assert_eq!(replaceable_by_others(&path), None);
+        assert_eq!(replaceable_by_others(&open.join("b")), Some(open));
     }
 
     #[test]

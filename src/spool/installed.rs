@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::dir::Replace;
@@ -36,6 +38,12 @@ pub struct Installed {
     pub existed: bool,
     /// Directories that were made for it, the outermost first.
     pub made: Vec<String>,
+    /// Digest of the bytes that are kept beside it.
+    #[serde(default)]
+    before: String,
+    /// Whether there is nothing of ours in them, so that they may be given back.
+    #[serde(default)]
+    pub is_pristine: bool,
     /// What else has to be known to take it out again, as its host names it.
     pub entries: Vec<(String, String)>,
 }
@@ -52,7 +60,19 @@ impl Installed {
             existed: true,
             made: Vec::new(),
             entries: Vec::new(),
+            before: String::new(),
+            is_pristine: false,
         }
+    }
+
+    /// These bytes are kept beside it.
+    pub fn keeps(&mut self, bytes: &[u8]) {
+        self.before = Digest::of(bytes).to_string();
+    }
+
+    /// Whether these are the bytes that were kept.
+    pub fn kept(&self, bytes: &[u8]) -> bool {
+        self.before == Digest::of(bytes).to_string()
     }
 
     /// Whether a file is as it was left.
@@ -106,6 +126,21 @@ impl InstallStore {
                 OperatorFile::Content(bytes) => Some(bytes),
             },
         )
+    }
+
+    /// Waits until nobody else writes, for as long as what is given out lives.
+    pub fn lock(&self) -> Result<impl Sized + use<>, SpoolError> {
+        let dir = root::open(&self.directory, Missing::Create)?;
+        loop {
+            match rustix::fs::flock(&dir, FlockOperation::LockExclusive) {
+                Err(Errno::INTR) => {}
+                // A file system without locks has none to offer.
+                Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => return Ok(dir),
+                Err(error) => {
+                    return Err(io::Error::from(error)).context("lock", &self.directory);
+                }
+            }
+        }
     }
 
     /// Records what is about to be written into a file, and keeps what stands there before.

@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use dir::{FileRead, FileStamp, Refusal, Removal};
-pub use foreign::{ForeignError, ForeignFile, canonical_path, is_program};
+pub use foreign::{ForeignError, ForeignFile, canonical_path, is_program, replaceable_by_others};
 pub use grants::{
     FoundGrant, GrantFiles, GrantHold, GrantLook, GrantStamp, GrantView, GrantsOf, Lost, TakenBack,
 };

@@ -13,7 +13,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::support::processes::run;
-use crate::support::spool::TestSpool;
+use crate::support::spool::{TestSpool, eventually, until};
 
 /// A home directory in which an agent has hooks.
 struct Home {
@@ -269,11 +269,7 @@ fn what_keeps_a_hook_from_running_is_a_failure_with_its_file() {
         "{lines:#?}"
     );
     assert!(
-        of(&lines, "hook.timeout")[0].contains("what comes later lets the tool run"),
-        "{lines:#?}"
-    );
-    assert!(
-        of(&lines, "hook.present")[0].contains("is not as it would be put in now"),
+        of(&lines, "hook.holds")[0].contains("what comes later lets the tool run"),
         "{lines:#?}"
     );
 }
@@ -350,7 +346,7 @@ fn a_plugin_of_ours_is_looked_at_and_its_program_is_tried() {
         fs::write(&file, format!("{text}// edited\n")).unwrap();
         let (_, lines) = home.doctor(&[host]);
         assert!(
-            one(&lines, "hook.present").starts_with("warn: "),
+            one(&lines, "hook.present").starts_with("fail: "),
             "{lines:#?}"
         );
     }
@@ -378,4 +374,251 @@ fn the_hook_of_each_agent_is_healthy_as_it_is_installed() {
         // The user's spool and log are not touched by what is tried.
         assert!(!home.spool.root().exists());
     }
+}
+
+#[test]
+fn what_a_repository_says_is_not_run_though_it_calls_itself_ours() {
+    let ran = |home: &Home| home.at("ran").exists();
+    let touch = |home: &Home| format!("touch '{}'", home.at("ran").display());
+    // A line with more behind it.
+    for (host, file, event) in [
+        ("codex", ".codex/hooks.json", "PreToolUse"),
+        ("gemini", ".gemini/settings.json", "BeforeTool"),
+        ("claude-code", ".claude/settings.json", "PreToolUse"),
+    ] {
+        let home = Home::new();
+        home.write("here", "");
+        for line in [
+            format!("/nonexistent/askrelay hook {host} || {}", touch(&home)),
+            format!("\"/nonexistent/askrelay\" hook {host}; {}", touch(&home)),
+        ] {
+            let hook = json!({"type": "command", "command": line});
+            let hooks = json!({"hooks": {event: [{"matcher": "*", "hooks": [hook]}]}});
+            home.spool
+                .put(&home.spool.work().join(file), hooks.to_string());
+            let (healthy, lines) = home.doctor(&[host]);
+            assert!(!healthy, "{lines:#?}");
+            assert!(!ran(&home), "{line}");
+            assert!(
+                of(&lines, "hook.present")[0]
+                    .contains("is no hook of ours, though it names askrelay"),
+                "{lines:#?}"
+            );
+        }
+    }
+    // A program of its own, by any name, also where somebody takes the project for theirs.
+    for name in ["askrelay", "askrelay-x"] {
+        let home = Home::new();
+        home.write("here", "");
+        let program = home.spool.work().join(name);
+        home.spool
+            .put(&program, format!("#!/bin/sh\n{}\n", touch(&home)));
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let hook = json!({"type": "command", "command": program, "args": ["hook", "claude-code"]});
+        let hooks = json!({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}});
+        home.spool.put(
+            &home.spool.work().join(".claude/settings.json"),
+            hooks.to_string(),
+        );
+        let work = home.spool.work();
+        for more in [&[][..], &["--project", work.to_str().unwrap()]] {
+            let (healthy, lines) = home.doctor(&[&["claude-code"], more].concat());
+            assert!(!healthy, "{lines:#?}");
+            assert!(!ran(&home), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_hook_of_a_project_is_tried_only_where_somebody_names_the_project() {
+    let home = Home::new();
+    let work = home.spool.work();
+    let work = work.to_str().unwrap();
+    let mut install = home.relay();
+    install.args(["install", "claude-code", "--yes", "--project", work]);
+    assert_eq!(run(&mut install).0, 0);
+    let (healthy, lines) = home.doctor(&["claude-code"]);
+    assert!(!healthy);
+    assert!(
+        of(&lines, "hook.program")[0]
+            .ends_with("is not tried, for it stands in a file of the project"),
+        "{lines:#?}"
+    );
+    assert!(of(&lines, "hook.allow").is_empty());
+    let (healthy, lines) = home.doctor(&["claude-code", "--project", work]);
+    assert!(healthy, "{lines:#?}");
+    assert_eq!(of(&lines, "hook.allow").len(), 2);
+}
+
+#[test]
+fn a_program_that_others_may_put_there_is_not_run() {
+    let home = Home::new();
+    let mark = home.write("mark", "");
+    let program = home.script("open/askrelay", &format!("rm '{}'", mark.display()));
+    fs::set_permissions(program.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+    home.install("gemini", &program);
+    let (healthy, lines) = home.doctor(&["gemini"]);
+    assert!(!healthy);
+    assert!(mark.exists());
+    let said = of(&lines, "hook.program");
+    assert!(
+        said.iter().any(|said| said.starts_with("fail: ")
+            && said.contains("is not tried, for others may write ")),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn what_stands_beside_the_command_and_keeps_it_from_gating_is_a_failure() {
+    for (host, was, now) in [
+        ("claude-code", "\"onFailure\": \"block\"", "\"async\": true"),
+        ("claude-code", "\"onFailure\": \"block\",", ""),
+        ("claude-code", "\"matcher\": \"*\"", "\"matcher\": \"Bash\""),
+        ("codex", "\"timeout\": 86400", "\"timeout\": 5"),
+        ("gemini", "\"matcher\": \"*\"", "\"matcher\": \"read_file\""),
+    ] {
+        let home = Home::new();
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_askrelay"));
+        home.install(host, &program);
+        let file = home.at(match host {
+            "claude-code" => ".claude/settings.json",
+            "codex" => ".codex/hooks.json",
+            _ => ".gemini/settings.json",
+        });
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(was), "{text}");
+        fs::write(&file, text.replacen(was, now, 1)).unwrap();
+        let (healthy, lines) = home.doctor(&[host]);
+        assert!(!healthy);
+        assert!(
+            of(&lines, "hook.holds")[0].starts_with("fail: "),
+            "{lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_value_of_somebody_else_for_which_the_agent_skips_the_file_is_a_failure() {
+    for (host, file, text) in [
+        (
+            "codex",
+            ".codex/hooks.json",
+            "{\"hooks\":{\"Stop\":{\"a\":1}}}",
+        ),
+        (
+            "claude-code",
+            ".claude/settings.json",
+            "{\"permissions\":{\"allow\":\"Bash\"}}",
+        ),
+    ] {
+        let home = Home::new();
+        home.write(file, text);
+        let mut install = home.relay();
+        assert_eq!(run(install.args(["install", host, "--yes"])).0, 2);
+        let (healthy, lines) = home.doctor(&[host]);
+        assert!(!healthy);
+        assert!(
+            of(&lines, "host.file")[0].contains(" takes no notice of "),
+            "{lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_switch_of_a_trusted_project_and_the_older_name_of_one_are_seen() {
+    let home = Home::new();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_askrelay"));
+    home.install("codex", &program);
+    let config = home.write(".codex/config.toml", "features.codex_hooks = false\n");
+    let (_, lines) = home.doctor(&["codex"]);
+    assert!(one(&lines, "hook.switch").contains("codex_hooks = false"));
+    let work = home.spool.work();
+    home.spool.put(
+        &work.join(".codex/config.toml"),
+        "[features]\nhooks = false\n",
+    );
+    fs::write(&config, "").unwrap();
+    let (_, lines) = home.doctor(&["codex"]);
+    assert!(of(&lines, "hook.switch").is_empty(), "it is not read there");
+    let trusted = format!(
+        "[projects.{:?}]\ntrust_level = \"trusted\"\n",
+        work.to_str().unwrap()
+    );
+    fs::write(&config, trusted).unwrap();
+    let (_, lines) = home.doctor(&["codex"]);
+    assert!(
+        one(&lines, "hook.switch").contains("/.codex/config.toml says [features] hooks = false")
+    );
+}
+
+#[test]
+fn who_stops_the_doctor_finds_nothing_left_of_it() {
+    let home = Home::new();
+    let pid = home.at("pid");
+    let script = format!(
+        "echo $$ > '{}.new'; mv '{0}.new' '{0}'; exec sleep 600",
+        pid.display()
+    );
+    home.write("here", "");
+    let program = home.script("bin/askrelay", &script);
+    home.install("gemini", &program);
+    fs::create_dir_all(home.spool.below("tmp")).unwrap();
+    let mut doctor = home.relay();
+    doctor
+        .args(["doctor", "gemini"])
+        .stdout(std::process::Stdio::null());
+    let mut doctor = doctor.spawn().unwrap();
+    let hook = eventually("the hook runs", || fs::read_to_string(&pid).ok());
+    let told = Command::new("kill")
+        .args(["-INT", &doctor.id().to_string()])
+        .status();
+    assert!(told.unwrap().success());
+    assert_eq!(doctor.wait().unwrap().code(), Some(130));
+    until("the hook has ended", || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", hook.trim()));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    });
+    let left = fs::read_dir(home.spool.below("tmp")).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn the_version_of_an_agent_is_asked_for_in_a_home_of_its_own() {
+    let home = Home::new();
+    home.script(
+        "agents/codex",
+        "touch \"$HOME/written\"; echo 'codex-cli 0.171.0'",
+    );
+    let mut doctor = home.relay();
+    let path = std::env::join_paths([home.at("agents"), "/usr/bin".into(), "/bin".into()]).unwrap();
+    let (_, stdout, _) = run(doctor.args(["doctor", "codex"]).env("PATH", path));
+    assert!(stdout.contains("(codex-cli 0.171.0)"), "{stdout}");
+    assert!(!home.at("written").exists());
+}
+
+#[test]
+fn a_relative_home_of_codex_and_a_program_by_its_bare_name_are_right() {
+    let home = Home::new();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_askrelay"));
+    home.write("here", "");
+    let mut install = home.relay();
+    install.args(["install", "codex", "--yes", "--trust", "--program"]);
+    assert_eq!(run(install.arg(&program).env("CODEX_HOME", "a b")).0, 0);
+    let mut doctor = home.relay();
+    let (code, stdout, _) = run(doctor.args(["doctor", "codex"]).env("CODEX_HOME", "a b"));
+    assert_eq!(code, 0, "{stdout}");
+    let home = Home::new();
+    home.install("claude-code", &program);
+    let file = home.at(".claude/settings.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace(program.to_str().unwrap(), "askrelay")).unwrap();
+    let path = [
+        program.parent().unwrap().to_owned(),
+        "/usr/bin".into(),
+        "/bin".into(),
+    ];
+    let path = std::env::join_paths(path).unwrap();
+    let mut doctor = home.relay();
+    let (code, stdout, _) = run(doctor.args(["doctor", "claude-code"]).env("PATH", path));
+    assert_eq!(code, 0, "{stdout}");
 }

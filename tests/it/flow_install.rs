@@ -212,7 +212,8 @@ fn what_was_edited_since_stays_and_our_entries_alone_go() {
     home.installed("claude-code");
     write(&file, &text(&file).replace("haiku", "sonnet"));
     fs::write(&home.program, "#!/bin/sh\nexit 1\n").unwrap();
-    let moved = home.spool.below("bin/askrelay-2");
+    let moved = home.spool.below("bin-2/askrelay");
+    fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::copy(&home.program, &moved).unwrap();
     let moved = Home {
         program: moved,
@@ -539,11 +540,12 @@ fn a_host_with_a_plugin_of_ours_gets_one_file_and_loses_it_again() {
             "{again}"
         );
         // An older one is brought up to date.
-        let moved = home.spool.below("bin/askrelay-2");
+        let moved = home.spool.below("bin-2/askrelay");
+        fs::create_dir(moved.parent().unwrap()).unwrap();
         fs::copy(&home.program, &moved).unwrap();
         home.program = moved;
         done(&mut install(&home));
-        assert!(text(&file).contains("/bin/askrelay-2\";"));
+        assert!(text(&file).contains("/bin-2/askrelay\";"));
         let removed = done(
             home.uninstall(host)
                 .arg("--yes")
@@ -574,4 +576,110 @@ fn trust_in_the_hooks_of_one_scope_is_not_taken_back_with_the_other() {
     assert_eq!(text(&config), of_user);
     home.uninstalled("codex");
     assert_eq!(text(&config), before);
+}
+
+#[test]
+fn trust_of_two_scopes_is_taken_back_in_either_order() {
+    let home = Home::new();
+    let config = home.at(".codex/config.toml");
+    let project = home.spool.below("project");
+    fs::create_dir(&project).unwrap();
+    let in_project = |mut command: Command| {
+        command.arg("--yes").arg("--project").arg(&project);
+        command
+    };
+    done(home.install("codex").args(["--yes", "--trust"]));
+    done(in_project(home.install("codex")).arg("--trust"));
+    home.uninstalled("codex");
+    let left = text(&config);
+    assert_eq!(left.matches("trusted_hash").count(), 2);
+    assert_eq!(
+        left.matches("/project/.codex/hooks.json:").count(),
+        2,
+        "{left}"
+    );
+    done(&mut in_project(home.uninstall("codex")));
+    assert!(!config.exists());
+}
+
+/// The one backup that is kept.
+#[track_caller]
+fn backup(home: &Home) -> PathBuf {
+    let kept = fs::read_dir(home.spool.below("state/askrelay/installed")).unwrap();
+    let kept = kept.map(|entry| entry.unwrap().path());
+    let mut kept: Vec<PathBuf> = kept
+        .filter(|path| path.extension().is_some_and(|end| end == "before"))
+        .collect();
+    assert_eq!(kept.len(), 1);
+    kept.remove(0)
+}
+
+#[test]
+fn a_backup_that_is_not_what_was_kept_is_not_given_back() {
+    for spoil in [
+        |backup: &Path| fs::write(backup, "").unwrap(),
+        |backup: &Path| fs::write(backup, "GARBAGE").unwrap(),
+        |backup: &Path| fs::remove_file(backup).unwrap(),
+        |backup: &Path| fs::set_permissions(backup, fs::Permissions::from_mode(0o666)).unwrap(),
+    ] {
+        let home = Home::new();
+        let file = home.file("claude-code");
+        write(&file, "{\n  \"model\": \"opus\"\n}\n");
+        home.installed("claude-code");
+        spoil(&backup(&home));
+        let said = home.uninstalled("claude-code");
+        assert!(said.contains("the backup is not what was kept"), "{said}");
+        assert_eq!(text(&file), "{\n  \"model\": \"opus\"\n}\n");
+    }
+}
+
+#[test]
+fn what_somebody_made_of_our_entry_is_in_the_backup() {
+    let home = Home::new();
+    let file = home.file("claude-code");
+    home.installed("claude-code");
+    let edited = text(&file).replace("86400,", "300,");
+    write(&file, &edited);
+    home.installed("claude-code");
+    assert_eq!(text(&backup(&home)), edited);
+    home.uninstalled("claude-code");
+    assert_eq!(text(&file).trim(), "{}");
+    let home = Home::new();
+    let shim = home.spool.below("config/opencode/plugins/askrelay.js");
+    home.installed("opencode");
+    let edited = format!("{}// mine\n", text(&shim));
+    write(&shim, &edited);
+    home.installed("opencode");
+    assert_eq!(text(&backup(&home)), edited);
+}
+
+#[test]
+fn installs_at_the_same_time_leave_one_record_that_takes_everything_back() {
+    for _ in 0..4 {
+        let home = Home::new();
+        let children: Vec<_> = (0..3)
+            .map(|_| {
+                let mut install = home.install("claude-code");
+                install.arg("--yes").stdout(std::process::Stdio::null());
+                install.stderr(std::process::Stdio::null()).spawn().unwrap()
+            })
+            .collect();
+        let codes = children
+            .into_iter()
+            .map(|mut child| child.wait().unwrap().code().unwrap());
+        assert!(codes.collect::<Vec<_>>().contains(&0));
+        home.uninstalled("claude-code");
+        assert!(!home.at(".claude").exists());
+    }
+}
+
+#[test]
+fn a_program_that_would_not_be_known_again_is_refused() {
+    let home = Home::new();
+    let other = home.spool.below("bin/askrelay-2");
+    fs::copy(&home.program, &other).unwrap();
+    let mut install = home.spool.relay();
+    install.args(["install", "codex", "--yes", "--program"]);
+    let said = refused(install.arg(&other));
+    assert!(said.contains("is not called askrelay"), "{said}");
 }

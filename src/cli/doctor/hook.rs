@@ -9,7 +9,7 @@ use super::host::Gate;
 use super::scratch::{Ended, REASON, Rules, Scratch, run};
 use crate::cli::env::Env;
 use crate::clock;
-use crate::host::install::{Host, Said, said, sample, words_of};
+use crate::host::install::{Host, Said, said, sample};
 use crate::spool::is_program;
 
 /// How long a hook may take that has nobody to wait for.
@@ -37,7 +37,8 @@ pub(super) async fn prove(
                     ),
                     "its host would wait, and then let the tool run; `askrelay log` may say why",
                 )?;
-                continue;
+                // It would hang under the other rules as well.
+                break;
             };
             let took = clock::now().since(started);
             judge(host, gate, rules, &ended, took, checks)?;
@@ -54,17 +55,17 @@ async fn one(
 ) -> anyhow::Result<Option<Ended>> {
     let cwd = scratch.at("work");
     let input = sample(host, &gate.event, COMMAND, &cwd.to_string_lossy()).unwrap_or_default();
-    let words = words_of(&gate.handler).unwrap_or_default();
     let line = gate
         .handler
         .get("command")
         .and_then(serde_json::Value::as_str);
-    let command = if gate.handler.get("args").is_some() {
-        let (program, arguments) = words
-            .split_first()
-            .map_or(("", &[][..]), |(program, rest)| (program.as_str(), rest));
-        let mut command = scratch.command(env, Path::new(program));
-        command.args(arguments);
+    let command = if let Some(args) = gate
+        .handler
+        .get("args")
+        .and_then(serde_json::Value::as_array)
+    {
+        let mut command = scratch.command(env, &gate.program);
+        command.args(args.iter().filter_map(serde_json::Value::as_str));
         command
     } else {
         // The shell that takes it apart is the one that its host starts.

@@ -2,21 +2,23 @@
 //! put in now, and what keeps them from running.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::Checks;
+use super::permit::{self, permit};
+use super::scratch::{Scratch, run};
 use crate::cli::env::Env;
 use crate::cli::install::hosts::{self, Layer, codex_key_path};
-use crate::cli::install::program;
 use crate::host::install::{
-    self, Found, HOST_TIMEOUT_SECONDS, Host, MAX_HOST_CONFIG_BYTES, SHIM_EVENT, Trust, entries_of,
-    find, is_project_trusted, is_shim, program_of, shim, trust_of, words_of,
+    self, Found, HOST_TIMEOUT_SECONDS, Host, Line, MAX_HOST_CONFIG_BYTES, SHIM_EVENT, Trust,
+    check_shape, command_line, entries_of, faults, find, is_shim, line_of, program_of, shim,
+    strangers, trust_of, wait_of,
 };
-use crate::spool::{ForeignFile, is_program};
+use crate::presentation::text::visible;
+use crate::spool::{ForeignFile, canonical_path, is_program, replaceable_by_others};
 
 /// How long a host may take to say its version.
 const VERSION_TIME: Duration = Duration::from_secs(20);
@@ -29,6 +31,28 @@ pub(super) struct Gate {
     pub(super) event: String,
     pub(super) matcher: Option<String>,
     pub(super) handler: Value,
+    /// The program that it starts.
+    pub(super) program: PathBuf,
+    /// Whether its host is held by it, as far as its entry says.
+    pub(super) is_sound: bool,
+}
+
+/// The hooks of ours that gate.
+#[derive(Debug, Default)]
+pub(super) struct Gates {
+    /// Those that may be tried.
+    pub(super) tried: Vec<Gate>,
+    /// How many stand there.
+    pub(super) count: usize,
+}
+
+/// Whom the doctor may believe.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Around<'a> {
+    /// The project that is looked at.
+    pub(super) project: Option<&'a Path>,
+    /// Whether somebody named it, and so takes what stands in it for theirs.
+    pub(super) is_named: bool,
 }
 
 /// What was read of one layer.
@@ -119,15 +143,15 @@ fn holds_hooks(layer: &Layer) -> bool {
 pub(super) async fn look(
     env: &Env,
     host: Host,
-    project: Option<&Path>,
+    around: Around<'_>,
     checks: &mut Checks,
-) -> anyhow::Result<Vec<Gate>> {
+) -> anyhow::Result<Gates> {
     programs(env, host, checks).await?;
     if matches!(host, Host::Opencode | Host::Pi) {
-        return shims(env, host, project, checks);
+        return shims(env, host, around, checks);
     }
-    let read = files(env, host, project, checks)?;
-    for (path, switched) in hosts::switched_off(env, host, project) {
+    let read = files(env, host, around.project, checks)?;
+    for (path, switched) in hosts::switched_off(env, host, around.project) {
         checks.fail(
             "hook.switch",
             format!(
@@ -138,27 +162,57 @@ pub(super) async fn look(
             "take that out",
         )?;
     }
-    entries(env, host, &read, checks)?;
+    let gates = entries(env, host, around, &read, checks)?;
     if host == Host::Codex {
-        trust(env, project, &read, checks)?;
+        trust(env, around.project, &read, checks)?;
     }
-    let gating: Vec<&str> = install::wanted(host, "")
-        .into_iter()
-        .filter(|hook| hook.gates)
-        .map(|hook| hook.event)
-        .collect();
-    let gates = read.iter().flat_map(|read| {
-        let gates = read
-            .found
-            .iter()
-            .filter(|found| gating.contains(&&*found.event));
-        gates.map(|found| Gate {
-            event: found.event.clone(),
-            matcher: found.matcher.clone(),
-            handler: found.handler.clone(),
-        })
-    });
-    Ok(gates.collect())
+    Ok(gates)
+}
+
+/// Whether what stands in a layer was put there by somebody who is believed: this user, the administrator, or a project that this
+/// user named or has the agent trust.
+fn is_believed(env: &Env, host: Host, around: Around<'_>, layer: &Layer) -> bool {
+    layer.whose != "project"
+        || around.is_named
+        || host == Host::Codex
+            && around
+                .project
+                .is_some_and(|project| hosts::codex_trusts(env, project))
+}
+
+/// The hook as it may be tried; where it may not, that is said.
+fn tried(
+    env: &Env,
+    around: Around<'_>,
+    is_believed: bool,
+    line: &Line,
+    place: &str,
+    handler: &Value,
+    checks: &mut Checks,
+) -> anyhow::Result<Option<PathBuf>> {
+    match permit(env, around.project, line) {
+        Err(why) => {
+            let written = handler.get("command").and_then(Value::as_str);
+            checks.fail(
+                "hook.program",
+                format!(
+                    "{place} is not tried, for {why}: {}",
+                    visible(written.unwrap_or_default())
+                ),
+                "look at who wrote it; `askrelay install` writes one that can be tried",
+            )?;
+            Ok(None)
+        }
+        Ok(_) if !is_believed => {
+            checks.warn(
+                "hook.program",
+                format!("{place} is not tried, for it stands in a file of the project"),
+                "where the project is yours, repeat this with `--project DIR`",
+            )?;
+            Ok(None)
+        }
+        Ok(program) => Ok(Some(program)),
+    }
 }
 
 async fn programs(env: &Env, host: Host, checks: &mut Checks) -> anyhow::Result<()> {
@@ -175,7 +229,7 @@ async fn programs(env: &Env, host: Host, checks: &mut Checks) -> anyhow::Result<
         );
     }
     for (number, path) in found.iter().enumerate() {
-        let version = version(path).await;
+        let version = version(env, path).await?;
         let shown = version.as_deref().unwrap_or("it does not say its version");
         let what = format!("{} ({shown})", path.display());
         let numbers = version.as_deref().and_then(numbers);
@@ -200,17 +254,16 @@ async fn programs(env: &Env, host: Host, checks: &mut Checks) -> anyhow::Result<
 }
 
 /// What a program says of its version, in its first line.
-async fn version(program: &Path) -> Option<String> {
-    let mut command = Command::new(program);
-    command
-        .arg("--version")
-        .kill_on_drop(true)
-        .stdin(std::process::Stdio::null());
-    let ended = tokio::time::timeout(VERSION_TIME, command.output()).await;
-    let output = ended.ok()?.ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().next()?.trim();
-    (!line.is_empty()).then(|| line.to_owned())
+async fn version(env: &Env, program: &Path) -> anyhow::Result<Option<String>> {
+    // Some of them write into their home for that alone.
+    let scratch = Scratch::new()?;
+    let mut command = scratch.command(env, program);
+    command.arg("--version");
+    let Ok(Some(ended)) = run(command, "", VERSION_TIME).await else {
+        return Ok(None);
+    };
+    let line = ended.stdout.lines().next().unwrap_or_default().trim();
+    Ok((!line.is_empty()).then(|| line.to_owned()))
 }
 
 /// The first three numbers of a version.
@@ -243,20 +296,38 @@ fn files(
         let Some(bytes) = file.bytes() else {
             continue;
         };
-        if file.mode().is_some_and(|mode| mode & 0o022 != 0) {
+        if let Some(part) = replaceable_by_others(&layer.path) {
+            let what = if part == layer.path {
+                format!("{shown} is writable by others, or theirs")
+            } else {
+                format!(
+                    "{shown} can be replaced by others, for {} is writable by them, or theirs",
+                    part.display()
+                )
+            };
             checks.warn(
                 "host.file",
-                format!("{shown} is writable by others"),
+                what,
                 format!(
-                    "run `chmod go-w {}`: who writes it can take the gate away",
-                    layer.path.display()
+                    "run `{}`: who writes it can take the gate away",
+                    command_line(&["chmod", "go-w", &part.to_string_lossy()])
                 ),
             )?;
         }
         if !holds_hooks(&layer) {
             continue;
         }
-        match find(host, &String::from_utf8_lossy(bytes)) {
+        let text = String::from_utf8_lossy(bytes);
+        let found = check_shape(host, &text).and_then(|()| find(host, &text));
+        for (position, line) in strangers(host, &text).unwrap_or_default() {
+            let what = format!(
+                "{}:{position} is no hook of ours, though it names askrelay, and is not tried: {}",
+                layer.path.display(),
+                visible(&line)
+            );
+            checks.warn("hook.present", what, "look at what it is")?;
+        }
+        match found {
             Ok(found) => {
                 checks.ok(
                     "host.file",
@@ -278,43 +349,31 @@ fn files(
     Ok(all)
 }
 
-fn entries(env: &Env, host: Host, read: &[Read], checks: &mut Checks) -> anyhow::Result<()> {
+fn entries(
+    env: &Env,
+    host: Host,
+    around: Around<'_>,
+    read: &[Read],
+    checks: &mut Checks,
+) -> anyhow::Result<Gates> {
     let name = host.name();
     let again = format!("run `askrelay install {name}` again");
-    let mut own = program::of(env, None).ok().map(|program| program.path);
     let mut seen: BTreeSet<&str> = BTreeSet::new();
-    for (file, entry) in read
+    let mut gates = Gates::default();
+    let all = read
         .iter()
-        .flat_map(|read| read.found.iter().map(|found| (&read.layer.path, found)))
-    {
-        let place = format!("{} at {}:{}", entry.event, file.display(), entry.position);
-        let words = words_of(&entry.handler).unwrap_or_default();
-        let program = words.first().map_or("", String::as_str);
-        if !is_program(Path::new(program)) {
-            checks.fail(
-                "hook.program",
-                format!("{place} starts {program}, which is not there"),
-                again.clone(),
-            )?;
-        } else if own.as_deref().is_some_and(|own| own != program) {
-            checks.warn(
-                "hook.program",
-                format!("{place} starts {program}, not this program"),
-                again.clone(),
-            )?;
-            // Once is enough.
-            own = None;
-        }
-        let wanted = install::wanted(host, program);
-        let wanted = wanted.iter().find(|hook| hook.event == entry.event);
-        let gates = wanted.is_some_and(|hook| hook.gates);
-        if wanted.is_none_or(|hook| !entry.is(hook)) {
-            checks.warn(
-                "hook.present",
-                format!("{place} is not as it would be put in now"),
-                again.clone(),
-            )?;
-        }
+        .flat_map(|read| read.found.iter().map(|found| (&read.layer, found)));
+    for (layer, entry) in all {
+        let place = format!(
+            "{} at {}:{}",
+            entry.event,
+            layer.path.display(),
+            entry.position
+        );
+        let Some(line) = line_of(host, &entry.handler) else {
+            continue;
+        };
+        starts(env, &place, &line, &again, checks)?;
         if !seen.insert(&*entry.event) {
             checks.warn(
                 "hook.present",
@@ -322,9 +381,30 @@ fn entries(env: &Env, host: Host, read: &[Read], checks: &mut Checks) -> anyhow:
                 format!("run `askrelay uninstall {name}` for one of the scopes"),
             )?;
         }
-        if gates {
-            timeouts(host, &place, entry, &words, checks)?;
+        let wanted = install::wanted(host, &line.program);
+        let wanted = wanted.iter().find(|hook| hook.event == entry.event);
+        let is_as_wanted = wanted.is_some_and(|hook| entry.is(hook));
+        if !wanted.is_some_and(|hook| hook.gates) {
+            if !is_as_wanted {
+                checks.warn(
+                    "hook.present",
+                    format!("{place} is not as it would be put in now"),
+                    again.clone(),
+                )?;
+            }
+            continue;
         }
+        gates.count += 1;
+        let is_sound = holds(host, &place, entry, is_as_wanted, &again, checks)?;
+        let believed = is_believed(env, host, around, layer);
+        let program = tried(env, around, believed, &line, &place, &entry.handler, checks)?;
+        gates.tried.extend(program.map(|program| Gate {
+            event: entry.event.clone(),
+            matcher: entry.matcher.clone(),
+            handler: entry.handler.clone(),
+            program,
+            is_sound,
+        }));
     }
     for hook in install::wanted(host, "") {
         if !read.is_empty() && !seen.is_empty() && !seen.contains(hook.event) {
@@ -336,19 +416,81 @@ fn entries(env: &Env, host: Host, read: &[Read], checks: &mut Checks) -> anyhow:
             }
         }
     }
+    Ok(gates)
+}
+
+/// The program that an entry starts.
+fn starts(
+    env: &Env,
+    place: &str,
+    line: &Line,
+    again: &str,
+    checks: &mut Checks,
+) -> anyhow::Result<()> {
+    let program = &line.program;
+    let found = permit::program_of(env, program).filter(|found| is_program(found));
+    let Some(found) = found else {
+        return checks.fail(
+            "hook.program",
+            format!("{place} starts {program}, which is not there"),
+            again,
+        );
+    };
+    let own = env.executable().and_then(|own| canonical_path(own));
+    if own.is_some() && own != canonical_path(&found) {
+        checks.warn(
+            "hook.program",
+            format!("{place} starts {program}, not this program"),
+            again,
+        )?;
+    }
     Ok(())
 }
 
-/// The files of ours in a host that is gated by one.
-fn shims(
-    env: &Env,
+/// Whether the host is held by an entry, as it stands there.
+fn holds(
     host: Host,
-    project: Option<&Path>,
+    place: &str,
+    entry: &Found,
+    is_as_wanted: bool,
+    again: &str,
     checks: &mut Checks,
-) -> anyhow::Result<Vec<Gate>> {
+) -> anyhow::Result<bool> {
+    let faults = faults(host, entry);
+    for fault in &faults {
+        checks.fail("hook.holds", format!("{place}: {fault}"), again)?;
+    }
+    if !faults.is_empty() {
+        return Ok(false);
+    }
+    if !is_as_wanted {
+        checks.warn(
+            "hook.present",
+            format!("{place} is not as it would be put in now"),
+            again,
+        )?;
+    }
+    let waits = wait_of(host, &entry.handler).unwrap_or_default();
+    if waits < HOST_TIMEOUT_SECONDS {
+        checks.warn(
+            "hook.timeout",
+            format!("{place}: the host waits {waits} s for a person"),
+            format!("{again} for a day"),
+        )?;
+    } else {
+        checks.ok(
+            "hook.timeout",
+            format!("{place}: the host waits {waits} s, the hook gives up before"),
+        )?;
+    }
+    Ok(true)
+}
+
+/// The files of ours in a host that is gated by one.
+fn shims(env: &Env, host: Host, around: Around<'_>, checks: &mut Checks) -> anyhow::Result<Gates> {
     let again = format!("run `askrelay install {}` again", host.name());
-    let mut gates = Vec::new();
-    for layer in hosts::layers(env, host, project) {
+    let mut gates = Gates::default();
+    for layer in hosts::layers(env, host, around.project) {
         let shown = layer.path.display();
         let Some(text) = hosts::text_of(&layer.path) else {
             continue;
@@ -361,15 +503,17 @@ fn shims(
             )?;
             continue;
         };
-        if shim(host, &program).as_deref() == Some(&*text) {
+        gates.count += 1;
+        let is_sound = shim(host, &program).as_deref() == Some(&*text);
+        if is_sound {
             checks.ok(
                 "hook.present",
                 format!("{shown} ({}) is as it would be put there now", layer.whose),
             )?;
         } else {
-            checks.warn(
+            checks.fail(
                 "hook.present",
-                format!("{shown} is not as it would be put there now"),
+                format!("{shown} is not as it would be put there now: what it does is not known"),
                 again.clone(),
             )?;
         }
@@ -380,48 +524,27 @@ fn shims(
                 again.clone(),
             )?;
         }
-        gates.push(Gate {
+        let handler = json!({"command": program, "args": ["hook", host.name()]});
+        let Some(line) = line_of(host, &handler) else {
+            checks.fail(
+                "hook.program",
+                format!("{shown} starts {program}, which is not called askrelay, and is not tried"),
+                again.clone(),
+            )?;
+            continue;
+        };
+        let believed = is_believed(env, host, around, &layer);
+        let place = layer.path.to_string_lossy();
+        let program = tried(env, around, believed, &line, &place, &handler, checks)?;
+        gates.tried.extend(program.map(|program| Gate {
             event: SHIM_EVENT.to_owned(),
             matcher: None,
-            handler: json!({"command": program, "args": ["hook", host.name()]}),
-        });
+            handler,
+            program,
+            is_sound,
+        }));
     }
     Ok(gates)
-}
-
-/// The hook must give up before its host does, which would let the tool run.
-fn timeouts(
-    host: Host,
-    place: &str,
-    entry: &Found,
-    words: &[String],
-    checks: &mut Checks,
-) -> anyhow::Result<()> {
-    let waits = entry.handler.get("timeout").and_then(Value::as_u64);
-    let waits = match (host, waits) {
-        (Host::Gemini, Some(waits)) => waits / 1_000,
-        (Host::Gemini, None) => 60,
-        (_, Some(waits)) => waits,
-        (_, None) => 600,
-    };
-    let told = words
-        .iter()
-        .skip_while(|word| *word != "--host-timeout")
-        .nth(1);
-    let told = told.and_then(|told| told.parse::<u64>().ok());
-    match told {
-        Some(told) if told > waits => checks.fail(
-            "hook.timeout",
-            format!("{place}: the host waits {waits} s, and the hook thinks it waits {told} s: what comes later lets the tool run"),
-            format!("run `askrelay install {}` again", host.name()),
-        ),
-        _ if waits < HOST_TIMEOUT_SECONDS => checks.warn(
-            "hook.timeout",
-            format!("{place}: the host waits {waits} s for a person"),
-            format!("run `askrelay install {}` again for a day", host.name()),
-        ),
-        _ => checks.ok("hook.timeout", format!("{place}: the host waits {waits} s, the hook gives up before")),
-    }
 }
 
 fn trust(
@@ -436,18 +559,17 @@ fn trust(
     let text = hosts::text_of(&config).unwrap_or_default();
     let press = "start codex, type /hooks, and trust the entries of askrelay; or run `askrelay install codex --trust`";
     for read in read.iter().filter(|read| !read.found.is_empty()) {
-        if let (Some(project), "project") = (project, read.layer.whose) {
-            match is_project_trusted(&text, &project.to_string_lossy()) {
-                Ok(true) => {}
-                Ok(false) | Err(_) => checks.fail(
-                    "hook.trust",
-                    format!(
-                        "Codex does not trust {}, and reads no hook there",
-                        project.display()
-                    ),
-                    "start codex there, and trust the directory",
-                )?,
-            }
+        if let (Some(project), "project") = (project, read.layer.whose)
+            && !hosts::codex_trusts(env, project)
+        {
+            checks.fail(
+                "hook.trust",
+                format!(
+                    "Codex does not trust {}, and reads no hook there",
+                    project.display()
+                ),
+                "start codex there, and trust the directory",
+            )?;
         }
         for entry in entries_of(&codex_key_path(&read.layer.path), &read.found) {
             let at = entry.key.clone();

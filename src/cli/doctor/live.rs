@@ -12,7 +12,7 @@ use super::model::Model;
 use super::scratch::{Ended, REASON, Rules, Scratch, run};
 use crate::cli::env::{self, Env};
 use crate::cli::install::hosts::{codex_key_path, on_path};
-use crate::host::install::{Host, entries_of, find, shim, with_trust, words_of};
+use crate::host::install::{Host, entries_of, find, shim, with_trust};
 use crate::spool::look_at_operator_file;
 
 /// How long an agent may take for one command.
@@ -181,10 +181,8 @@ fn prepare(
 
 /// The file of ours, with the program that the user's starts.
 fn put_shims(host: Host, gates: &[Gate], scratch: &Scratch, file: &str) -> anyhow::Result<()> {
-    let program = gates
-        .iter()
-        .find_map(|gate| words_of(&gate.handler)?.first().cloned());
-    let text = shim(host, &program.unwrap_or_default()).unwrap_or_default();
+    let program = gates.first().and_then(|gate| gate.program.to_str());
+    let text = shim(host, program.unwrap_or_default()).unwrap_or_default();
     scratch.write(file, &text)
 }
 

@@ -6,11 +6,13 @@ mod host;
 mod live;
 mod machine;
 mod model;
+mod permit;
 mod scratch;
 
 use std::path::PathBuf;
 
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::env::Env;
 use super::exit::Exit;
@@ -168,31 +170,88 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         }
         Some(host) => {
             let runtime = super::runtime()?;
-            let gates = runtime.block_on(host::look(env, host, project.as_deref(), &mut checks))?;
-            if gates.is_empty() {
-                let read = layers(env, host, project.as_deref());
-                let read: Vec<String> = read
-                    .iter()
-                    .map(|layer| layer.path.to_string_lossy().into_owned())
-                    .collect();
-                checks.fail(
-                    "hook.present",
-                    format!("no hook of askrelay stands in {}", read.join(", ")),
-                    format!("run `askrelay install {}`", host.name()),
-                )?;
-            } else {
-                runtime.block_on(hook::prove(env, host, &gates, &mut checks))?;
-                if args.live {
-                    runtime.block_on(live::prove(env, host, &gates, &mut checks))?;
+            let around = host::Around {
+                project: project.as_deref(),
+                is_named: place_args.project.is_some(),
+            };
+            // What was started ends with what is dropped, and the scratch place goes.
+            let done: anyhow::Result<Option<()>> = runtime.block_on(async {
+                let mut stop = Stop::new()?;
+                tokio::select! {
+                    () = stop.come() => Ok(None),
+                    done = one(env, host, around, args.live, &mut checks) => done.map(Some),
                 }
-            }
-            if args.live && gates.is_empty() {
-                return Err(Hinted::usage(
-                    "there is no hook to try",
-                    format!("run `askrelay install {}` first", host.name()),
-                ));
+            });
+            if done?.is_none() {
+                return Ok(Exit::Interrupted);
             }
         }
     }
     checks.finish()
+}
+
+/// The signals that end it.
+struct Stop([Signal; 3]);
+
+impl Stop {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn come(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+/// Looks at one agent, and tries its hooks.
+async fn one(
+    env: &Env,
+    host: Host,
+    around: host::Around<'_>,
+    live: bool,
+    checks: &mut Checks,
+) -> anyhow::Result<()> {
+    let gates = host::look(env, host, around, checks).await?;
+    let install = format!("run `askrelay install {}`", host.name());
+    if gates.count == 0 {
+        let read = layers(env, host, around.project);
+        let read: Vec<String> = read
+            .iter()
+            .map(|layer| layer.path.to_string_lossy().into_owned())
+            .collect();
+        checks.fail(
+            "hook.present",
+            format!("no hook of askrelay stands in {}", read.join(", ")),
+            install,
+        )?;
+        if live {
+            let hint = format!("run `askrelay install {}` first", host.name());
+            return Err(Hinted::usage("there is no hook to try", hint));
+        }
+        return Ok(());
+    }
+    if gates.tried.is_empty() {
+        return checks.fail(
+            "hook.present",
+            "no hook was tried, so it is not known whether any holds",
+            install,
+        );
+    }
+    hook::prove(env, host, &gates.tried, checks).await?;
+    if live {
+        // What does not hold its host is known already, and nothing that is not wholly ours is carried over.
+        let mut sound = gates.tried;
+        sound.retain(|gate| gate.is_sound);
+        live::prove(env, host, &sound, checks).await?;
+    }
+    Ok(())
 }

@@ -16,6 +16,7 @@ use crate::audit::ReviewLog;
 use crate::cli::env::{self, Env};
 use crate::cli::serve::start_watch;
 use crate::policy::{Config, DEFAULT_SESSION, LayerRules, Layers, Policy};
+use crate::process::{Ending, end_group};
 use crate::serve::{Mode, Server, Settings};
 use crate::spool::{Missing, Spool};
 use crate::wire::SessionId;
@@ -83,6 +84,7 @@ impl Scratch {
             .env(env::LOG, self.at("review.jsonl"))
             .envs(env.variable("PATH").map(|path| ("PATH", path)))
             .current_dir(self.at("work"))
+            .process_group(0)
             .kill_on_drop(true);
         command
     }
@@ -140,6 +142,17 @@ pub(super) struct Ended {
     pub(super) stderr: String,
 }
 
+/// The processes that were started, which end with this.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            end_group(leader, Ending::Forced);
+        }
+    }
+}
+
 /// Runs a command with this input, and gives how it ended; `None` where that took too long.
 pub(super) async fn run(
     mut command: Command,
@@ -157,6 +170,8 @@ pub(super) async fn run(
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {program}"))?;
+    // However this ends, also when it is dropped in the middle: nothing that it started goes on.
+    let _group = Group(child.id());
     if let Some(mut stdin) = child.stdin.take() {
         // One that ends without reading has its reasons.
         let _written = stdin.write_all(input.as_bytes()).await;

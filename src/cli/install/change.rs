@@ -17,7 +17,13 @@ use crate::spool::{ForeignError, ForeignFile, InstallStore, Installed, SpoolErro
 pub(super) struct Change {
     file: ForeignFile,
     after: After,
+    /// What somebody should know of it.
+    remark: Option<&'static str>,
 }
+
+/// What is said where a backup is not given back.
+const UNUSED: &str =
+    "the backup is not what was kept, so it is not used: only what askrelay wrote is taken out";
 
 enum After {
     /// As it is.
@@ -93,15 +99,24 @@ impl Seen {
             return Ok(Change {
                 file: self.file,
                 after: After::Same,
+                remark: None,
             });
         }
         let path = self.path().to_owned();
         let mut record = Installed::new(host.name(), &path, clock::wall_ms(), text.as_bytes());
-        let mut before = without.as_bytes().to_vec();
+        // What really stands there, with entries of ours or without; only the latter is ever given back.
+        let mut before = self.file.bytes().unwrap_or_default().to_vec();
+        record.is_pristine = before == without.as_bytes();
         if let Some(left) = self.left() {
             record.existed = left.existed;
             record.made.clone_from(&left.made);
-            before = store.before(&path)?.unwrap_or(before);
+            match kept(store, &path, left) {
+                Some(kept) => {
+                    before = kept;
+                    record.is_pristine = left.is_pristine;
+                }
+                None => record.is_pristine = false,
+            }
         } else if self.file.bytes().is_none() {
             record.existed = false;
             let made = self.file.missing_directories();
@@ -109,6 +124,7 @@ impl Seen {
             record.made = made.collect();
         }
         record.entries = entries;
+        record.keeps(&before);
         Ok(Change {
             file: self.file,
             after: After::Written {
@@ -116,20 +132,26 @@ impl Seen {
                 record,
                 before,
             },
+            remark: None,
         })
     }
 
     /// It is to be as it was. Where it was edited since, it is to be `without`.
     pub(super) fn restored(self, store: &InstallStore, without: String) -> anyhow::Result<Change> {
         let now = self.file.bytes().map(<[u8]>::to_vec);
+        let mut remark = None;
         let after = match (self.left(), &now) {
             (Some(left), Some(_)) if !left.existed => {
                 After::Gone(left.made.iter().map(PathBuf::from).collect())
             }
-            (Some(_), Some(_)) => match store.before(self.path())? {
-                Some(before) => After::Restored(before),
-                None => After::Restored(without.into_bytes()),
-            },
+            (Some(left), Some(_)) => After::Restored(match kept(store, self.path(), left) {
+                Some(before) if left.is_pristine => before,
+                Some(_) => without.into_bytes(),
+                None => {
+                    remark = Some(UNUSED);
+                    without.into_bytes()
+                }
+            }),
             (_, Some(now)) if without.as_bytes() != now => After::Restored(without.into_bytes()),
             _ if self.record.is_some() => After::Forgotten,
             _ => After::Same,
@@ -140,6 +162,7 @@ impl Seen {
         Ok(Change {
             file: self.file,
             after,
+            remark,
         })
     }
 
@@ -157,8 +180,15 @@ impl Seen {
         Ok(Change {
             file: self.file,
             after,
+            remark: None,
         })
     }
+}
+
+/// The bytes that stood in a file before, where they are still those that were kept.
+fn kept(store: &InstallStore, path: &Path, record: &Installed) -> Option<Vec<u8>> {
+    let bytes = store.before(path).ok().flatten()?;
+    record.kept(&bytes).then_some(bytes)
 }
 
 /// A record that cannot be used says nothing; whoever cannot read at all is told.
@@ -182,8 +212,14 @@ impl Change {
         self.file.path()
     }
 
-    /// What is said of a file that is a link.
+    /// What is said of a file that is a link, or whose backup is of no use.
     pub(super) fn note(&self) -> Option<String> {
+        if let Some(remark) = self.remark {
+            return Some(format!(
+                "{}: {remark}",
+                visible(&self.path().to_string_lossy())
+            ));
+        }
         let target = self.file.link_target().filter(|_| self.is_one())?;
         Some(format!(
             "{} is a symbolic link: the file that it leads to is written, {}",
@@ -244,6 +280,11 @@ impl Change {
 
     /// Writes it. What is kept is kept before.
     pub(super) fn write(&self, store: &InstallStore) -> anyhow::Result<()> {
+        if matches!(self.after, After::Same) {
+            return Ok(());
+        }
+        // Whoever writes at the same time comes after, with what is recorded by then.
+        let _lock = store.lock()?;
         match &self.after {
             After::Same => Ok(()),
             After::Written {
@@ -252,7 +293,8 @@ impl Change {
                 before,
             } => {
                 let known = store.record(self.path()).or_else(unless_unusable)?;
-                let kept = store.before(self.path())?;
+                let kept = store.before(self.path()).ok().flatten();
+                self.file.check_unchanged().map_err(foreign)?;
                 store.publish(self.path(), record, before)?;
                 self.file.put(bytes).map_err(|error| {
                     // Nothing was written: what was known before holds.
@@ -349,7 +391,7 @@ pub(super) fn no_toml(path: &Path, error: &TomlError) -> anyhow::Error {
 pub(super) fn untrusted(path: &Path, error: &TrustError) -> anyhow::Error {
     match error {
         TrustError::Toml(error) => no_toml(path, error),
-        TrustError::Inline { .. } => Hinted::usage(
+        TrustError::Inline { .. } | TrustError::Dotted { .. } => Hinted::usage(
             format!("{}: {error}", path.display()),
             "leave --trust out, and have Codex record it: start codex, and type /hooks",
         ),

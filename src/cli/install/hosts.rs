@@ -4,8 +4,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::cli::env::{self, Env};
-use crate::host::install::{Host, MAX_HOST_CONFIG_BYTES, Switched, json_switches, toml_switches};
-use crate::spool::{ForeignFile, canonical_path, is_program, path_spellings};
+use crate::host::install::{
+    Host, MAX_HOST_CONFIG_BYTES, Switched, is_project_trusted, json_switches, toml_switches,
+};
+use crate::spool::{ForeignFile, canonical_path, is_program, list_operator_files, path_spellings};
+
+/// Where an administrator may split the settings of Claude Code.
+const CLAUDE_MANAGED: &str = "/etc/claude-code/managed-settings.d";
 
 /// For whom an agent is put under askrelay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +93,30 @@ pub(in crate::cli) fn codex_config(env: &Env) -> Option<PathBuf> {
     Some(user_directory(env, Host::Codex)?.join("config.toml"))
 }
 
+/// Whether Codex trusts a project: the directory itself, or the root of the work tree of git that it lies in.
+pub(in crate::cli) fn codex_trusts(env: &Env, project: &Path) -> bool {
+    let Some(config) = codex_config(env).and_then(|config| text_of(&absolute(env, config))) else {
+        return false;
+    };
+    let trusts = |directory: &Path| {
+        is_project_trusted(&config, &directory.to_string_lossy()).unwrap_or(false)
+    };
+    let real = canonical_path(project);
+    let root = real.as_deref().and_then(|real| {
+        real.ancestors()
+            .find(|above| canonical_path(&above.join(".git")).is_some())
+    });
+    trusts(project) || real.as_deref().is_some_and(trusts) || root.is_some_and(trusts)
+}
+
+/// A path as the agents see it, which are started here.
+fn absolute(env: &Env, path: PathBuf) -> PathBuf {
+    match env.cwd() {
+        Some(cwd) => cwd.join(path),
+        None => path,
+    }
+}
+
 /// What Codex calls a file with hooks: its directory with all links resolved, and its name.
 pub(in crate::cli) fn codex_key_path(file: &Path) -> String {
     let directory = file.parent().unwrap_or(Path::new("/"));
@@ -99,7 +128,10 @@ pub(in crate::cli) fn codex_key_path(file: &Path) -> String {
 pub(in crate::cli) fn layers(env: &Env, host: Host, project: Option<&Path>) -> Vec<Layer> {
     let mut all = Vec::new();
     let mut add = |whose, path: Option<PathBuf>| {
-        all.extend(path.map(|path| Layer { whose, path }));
+        all.extend(path.map(|path| Layer {
+            whose,
+            path: absolute(env, path),
+        }));
     };
     let user = user_directory(env, host);
     let of_user = |name: &str| user.as_ref().map(|user| user.join(name));
@@ -111,11 +143,21 @@ pub(in crate::cli) fn layers(env: &Env, host: Host, project: Option<&Path>) -> V
             add("project", of_project(".claude/settings.local.json"));
             let managed = PathBuf::from("/etc/claude-code/managed-settings.json");
             add("administrator", Some(managed));
+            let more = list_operator_files(Path::new(CLAUDE_MANAGED), ".json");
+            for path in more.unwrap_or_default() {
+                add("administrator", Some(path));
+            }
         }
         Host::Codex => {
             add("user", of_user("hooks.json"));
             add("user", of_user("config.toml"));
             add("project", of_project(".codex/hooks.json"));
+            let trusted = project.filter(|project| codex_trusts(env, project));
+            // It is not read where the project is not trusted.
+            add(
+                "project",
+                trusted.map(|project| project.join(".codex/config.toml")),
+            );
             let managed = PathBuf::from("/etc/codex/requirements.toml");
             add("administrator", Some(managed));
         }

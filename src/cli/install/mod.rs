@@ -19,8 +19,8 @@ use super::output::{self, Out};
 use super::place::Place;
 use super::{Hinted, PlaceArgs};
 use crate::host::install::{
-    self, Host, Trust, TrustEntry, entries_of, find, is_project_trusted, is_shim, shim, trust_of,
-    with_trust, without_trust,
+    self, Host, Trust, TrustEntry, entries_of, find, is_shim, shim, trust_of, with_trust,
+    without_trust,
 };
 use crate::presentation::text::visible;
 use crate::spool::InstallStore;
@@ -224,8 +224,7 @@ impl<'a> Task<'a> {
             ));
         }
         if let Scope::Project(directory) = &self.scope
-            && !is_project_trusted(config.text(), &directory.to_string_lossy())
-                .map_err(|error| no_toml(&at, &error))?
+            && !hosts::codex_trusts(self.env, directory)
         {
             plan.next.push(format!(
                 "start codex in {}, and trust the directory: it reads no hook of a project that it does not trust",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::hosts::on_path;
 use crate::cli::Hinted;
 use crate::cli::env::Env;
+use crate::host::install::is_named_as_ours;
 use crate::presentation::text::visible;
 use crate::spool::{canonical_path, is_program};
 
@@ -47,6 +48,12 @@ pub(in crate::cli) fn of(env: &Env, named: Option<&Path>) -> anyhow::Result<Prog
             "install askrelay under a path that is plain text",
         ));
     };
+    if !is_named_as_ours(text) {
+        return Err(Hinted::usage(
+            format!("{} is not called askrelay", path.display()),
+            "a hook is known again by the name of its program: name a link to it that is called askrelay, with --program",
+        ));
+    }
     Ok(Program {
         path: text.to_owned(),
         notes: notes(&path, env),

@@ -121,32 +121,81 @@ fn claude_code(program: &str, arguments: &[String]) -> Vec<Hook> {
     gates.into_iter().chain(notes).collect()
 }
 
-/// The command line of a handler as words, where it is one that we could have written.
-pub fn words_of(handler: &Value) -> Option<Vec<String>> {
-    let command = handler.get("command")?.as_str()?;
-    match handler.get("args") {
-        // Exec form: no shell takes the command apart.
-        Some(Value::Array(args)) => {
-            let args = args.iter().map(|arg| arg.as_str().map(str::to_owned));
-            std::iter::once(Some(command.to_owned()))
-                .chain(args)
-                .collect()
-        }
-        Some(_) => None,
-        None => split(command).or_else(|| split(command.rsplit_once(" || ")?.0)),
-    }
+/// A command line of ours, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The program, as it is written.
+    pub program: String,
+    /// How long the hook is told that its host waits, in seconds, where it is told.
+    pub told: Option<u64>,
+    /// Whether it denies by itself where the program gives no answer.
+    pub is_closed: bool,
+    /// Whether it is written just as it is written here, so that a shell does with it what is read here, and nothing else.
+    pub is_exact: bool,
 }
 
-/// Whether a handler is ours: the program is called as ours is, and is told this host.
+/// The command line of a handler, where it is ours: a program that is called as ours is, our arguments, and behind them nothing or
+/// what denies. Anything more, and anything else, is somebody else's.
+pub fn line_of(host: Host, handler: &Value) -> Option<Line> {
+    let command = handler.get("command")?.as_str()?;
+    let (words, is_closed, is_shell) = match (host, handler.get("args")) {
+        // These two have no exec form: what they run is the command alone.
+        (Host::Codex | Host::Gemini, Some(_)) => return None,
+        (_, Some(args)) => {
+            let args = args.as_array()?.iter();
+            let args = args.map(|arg| arg.as_str().map(str::to_owned));
+            let words: Option<Vec<String>> = std::iter::once(Some(command.to_owned()))
+                .chain(args)
+                .collect();
+            (words?, false, false)
+        }
+        (_, None) => match command.strip_suffix(OR_DENY) {
+            Some(line) => (split(line)?, true, true),
+            None => (split(command)?, false, true),
+        },
+    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (program, told) = match words.as_slice() {
+        [program, "hook", name] if *name == host.name() => (*program, None),
+        [program, "hook", name, "--host-timeout", told] if *name == host.name() => {
+            (*program, Some(told.parse().ok()?))
+        }
+        _ => return None,
+    };
+    let again = if is_closed {
+        closed_line(&words)
+    } else {
+        command_line(&words)
+    };
+    is_named_as_ours(program).then(|| Line {
+        program: program.to_owned(),
+        told,
+        is_closed,
+        is_exact: !is_shell || again == command,
+    })
+}
+
+/// Whether the file that a path leads to has our name. By that an entry is known again.
+pub fn is_named_as_ours(program: &str) -> bool {
+    program.rsplit('/').next() == Some(NAME)
+}
+
+/// A handler that speaks of us and is not ours, as somebody would read it: the hook of another program, or one of ours that was edited.
+pub(super) fn stranger_of(host: Host, handler: &Value) -> Option<String> {
+    if line_of(host, handler).is_some() {
+        return None;
+    }
+    let command = handler.get("command")?.as_str()?;
+    let args = handler.get("args").and_then(Value::as_array);
+    let args = args.into_iter().flatten().filter_map(Value::as_str);
+    let line: Vec<&str> = std::iter::once(command).chain(args).collect();
+    let line = line.join(" ");
+    (line.contains(NAME) && line.contains("hook")).then_some(line)
+}
+
+/// Whether a handler is ours.
 pub(super) fn is_ours(host: Host, handler: &Value) -> bool {
-    let Some(words) = words_of(handler) else {
-        return false;
-    };
-    let [program, verb, name, ..] = words.as_slice() else {
-        return false;
-    };
-    let file = program.rsplit('/').next().unwrap_or_default();
-    file.starts_with(NAME) && verb == "hook" && name == host.name()
+    line_of(host, handler).is_some()
 }
 
 #[cfg(test)]
@@ -156,14 +205,13 @@ mod tests {
     #[test]
     fn an_entry_is_known_again_wherever_the_program_lies() {
         for host in Host::ALL {
-            for program in [
-                "/usr/bin/askrelay",
-                "/opt/a 'b' || $c/askrelay-0.1",
-                "askrelay",
-            ] {
+            for program in ["/usr/bin/askrelay", "/opt/a 'b' || $c/askrelay", "askrelay"] {
                 for hook in hooks(host, program) {
                     assert!(is_ours(host, &hook.handler), "{}", hook.handler);
-                    assert_eq!(words_of(&hook.handler).unwrap().first().unwrap(), program);
+                    let line = line_of(host, &hook.handler).unwrap();
+                    assert_eq!(line.program, program);
+                    assert_eq!(line.told, Some(HOST_TIMEOUT_SECONDS));
+                    assert!(line.is_exact);
                 }
             }
         }
@@ -180,8 +228,32 @@ mod tests {
             json!({"type": "command", "command": "askrelay", "args": ["hook", 1]}),
             json!({"type": "http", "url": "http://127.0.0.1/askrelay"}),
             json!("askrelay hook claude-code"),
+            json!({"type": "command", "command": "/opt/askrelay-audit-log", "args": ["hook", "claude-code", "--to", "syslog"]}),
+            json!({"type": "command", "command": "/opt/askrelay-audit-log hook claude-code"}),
+            json!({"type": "command", "command": "askrelayer hook claude-code x || logger failed"}),
+            json!({"type": "command", "command": "askrelay hook claude-code || logger failed"}),
+            json!({"type": "command", "command": "askrelay hook claude-code || exit 0"}),
+            json!({"type": "command", "command": "askrelay", "args": ["hook", "claude-code", "x"]}),
+            json!({"type": "command", "command": "askrelay", "args": ["hook", "claude-code", "--host-timeout", "x"]}),
         ] {
             assert!(!is_ours(Host::ClaudeCode, &handler), "{handler}");
+        }
+        // No exec form here: the arguments are ignored, and the program is started without.
+        let handler = json!({"type": "command", "command": "askrelay", "args": ["hook", "codex"]});
+        assert!(!is_ours(Host::Codex, &handler));
+    }
+
+    #[test]
+    fn a_line_that_a_shell_reads_otherwise_is_not_exact() {
+        for (command, is_exact) in [
+            ("/a/askrelay hook codex", true),
+            ("'/a b/askrelay' hook codex", true),
+            ("/a/{b,c}/askrelay hook codex", false),
+            ("\"/a\\c/askrelay\" hook codex", false),
+            ("/a/askrelay  hook codex", false),
+        ] {
+            let line = line_of(Host::Codex, &json!({"command": command})).unwrap();
+            assert_eq!(line.is_exact, is_exact, "{command}");
         }
     }
 

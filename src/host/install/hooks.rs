@@ -82,10 +82,10 @@ impl Found {
 }
 
 /// A configuration of a host, read: its text behind a byte-order mark, where that is no error, and its root.
-struct Read<'t> {
+pub(super) struct Read<'t> {
     mark: &'static str,
     text: &'t str,
-    root: Node,
+    pub(super) root: Node,
 }
 
 fn read(host: Host, text: &str) -> Result<Read<'_>, EditError> {
@@ -125,33 +125,56 @@ fn first_comment(text: &str) -> Option<usize> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Object,
     Array,
+    Text,
+    Flag,
+    /// A number without a fraction, zero or more.
+    Count,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Object => "an object",
+            Self::Array => "an array",
+            Self::Text => "a text",
+            Self::Flag => "true or false",
+            Self::Count => "a whole number",
+        }
+    }
+
+    fn is(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Object, Value::Object(_))
+            | (Self::Array, Value::Array(_))
+            | (Self::Text, Value::Text(_))
+            | (Self::Flag, Value::True | Value::False) => true,
+            (Self::Count, Value::Number(number)) => number.parse::<u64>().is_ok(),
+            _ => false,
+        }
+    }
 }
 
 impl Read<'_> {
-    fn shape(&self, key: &str, node: &Node, wanted: Kind) -> Result<(), EditError> {
-        let is = match &node.value {
-            Value::Object(_) => Some(Kind::Object),
-            Value::Array(_) => Some(Kind::Array),
-            Value::Null | Value::True | Value::False | Value::Number(_) | Value::Text(_) => None,
-        };
-        if is == Some(wanted) {
+    pub(super) fn shape(&self, key: &str, node: &Node, wanted: Kind) -> Result<(), EditError> {
+        if wanted.is(&node.value) {
             return Ok(());
         }
-        Err(EditError::Shape {
+        Err(self.misshapen(key, node, wanted.name()))
+    }
+
+    pub(super) fn misshapen(&self, key: &str, node: &Node, wanted: &'static str) -> EditError {
+        EditError::Shape {
             position: Position::of(self.text, node.offset),
             key: key.to_owned(),
             found: node.value.kind(),
-            wanted: match wanted {
-                Kind::Object => "an object",
-                Kind::Array => "an array",
-            },
-        })
+            wanted,
+        }
     }
 
-    fn hooks(&self) -> Result<Option<&Node>, EditError> {
+    pub(super) fn hooks(&self) -> Result<Option<&Node>, EditError> {
         let hooks = member(&self.root, "hooks");
         if let Some(hooks) = hooks {
             self.shape("\"hooks\"", hooks, Kind::Object)?;
@@ -262,6 +285,38 @@ impl Read<'_> {
     }
 }
 
+/// Handlers that speak of us and are not ours: where they stand, and what they run.
+pub fn strangers(host: Host, text: &str) -> Result<Vec<(Position, String)>, EditError> {
+    let mut all = Vec::new();
+    if text.trim().is_empty() {
+        return Ok(all);
+    }
+    let read = read(host, text)?;
+    let Some(Node {
+        value: Value::Object(events),
+        ..
+    }) = read.hooks()?
+    else {
+        return Ok(all);
+    };
+    let groups = events.iter().flat_map(|event| elements(&event.node));
+    let handlers = groups.filter_map(|group| member(group, "hooks"));
+    for handler in handlers.flat_map(elements) {
+        if let Some(line) = entries::stranger_of(host, &json_of(handler)) {
+            all.push((Position::of(read.text, handler.offset), line));
+        }
+    }
+    Ok(all)
+}
+
+/// What makes a host take no notice of the whole file, though it can be read: it skips all hooks in it without a word then.
+pub fn check_shape(host: Host, text: &str) -> Result<(), EditError> {
+    if text.trim().is_empty() {
+        return Ok(());
+    }
+    read(host, text)?.all_shapes(host)
+}
+
 /// Our entries in a configuration; none in an empty one.
 pub fn find(host: Host, text: &str) -> Result<Vec<Found>, EditError> {
     if text.trim().is_empty() {
@@ -274,6 +329,7 @@ pub fn find(host: Host, text: &str) -> Result<Vec<Found>, EditError> {
 /// to date in their place, each once.
 pub fn install(host: Host, text: &str, program: &str) -> Result<String, EditError> {
     let before = if text.trim().is_empty() { "{}\n" } else { text };
+    check_shape(host, before)?;
     let wanted = entries::hooks(host, program);
     let mut now = before.to_owned();
     // What does not belong there, or not twice.
@@ -374,7 +430,7 @@ fn others(host: Host, mut root: Json) -> Json {
     root
 }
 
-fn member<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+pub(super) fn member<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
     let Value::Object(members) = &node.value else {
         return None;
     };
@@ -389,7 +445,7 @@ fn number_of(node: &Node, key: &str) -> Option<usize> {
     members.iter().position(|member| member.key == key)
 }
 
-fn elements(node: &Node) -> &[Node] {
+pub(super) fn elements(node: &Node) -> &[Node] {
     match &node.value {
         Value::Array(elements) => elements,
         Value::Null
@@ -401,7 +457,7 @@ fn elements(node: &Node) -> &[Node] {
     }
 }
 
-fn text_of(node: &Node) -> Option<String> {
+pub(super) fn text_of(node: &Node) -> Option<String> {
     match &node.value {
         Value::Text(text) => Some(text.clone()),
         Value::Null

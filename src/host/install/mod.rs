@@ -14,18 +14,25 @@ mod entries;
 mod hooks;
 mod model;
 mod sample;
+mod shape;
 mod shim;
+mod sound;
 mod switches;
 mod toml;
 mod trust;
 mod verdict;
 mod words;
 
-pub use entries::{HOST_TIMEOUT_SECONDS, Hook, arguments, hooks as wanted, words_of};
-pub use hooks::{EditError, Found, MAX_HOST_CONFIG_BYTES, find, install, uninstall};
+pub use entries::{
+    HOST_TIMEOUT_SECONDS, Hook, Line, arguments, hooks as wanted, is_named_as_ours, line_of,
+};
+pub use hooks::{
+    EditError, Found, MAX_HOST_CONFIG_BYTES, check_shape, find, install, strangers, uninstall,
+};
 pub use model::{Reply, reply};
 pub use sample::{SHIM_EVENT, sample};
 pub use shim::{is_shim, program_of, shim};
+pub use sound::{faults, wait_of};
 pub use switches::{Switched, json_switches, toml_switches};
 pub use toml::TomlError;
 pub use trust::{

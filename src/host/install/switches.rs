@@ -69,6 +69,10 @@ pub fn toml_switches(text: &str) -> Result<Vec<Switched>, TomlError> {
     if said(&["features", "hooks"]) == Some("false") {
         all.push(Switched::Off("[features] hooks = false"));
     }
+    // Its older name.
+    if said(&["features", "codex_hooks"]) == Some("false") {
+        all.push(Switched::Off("[features] codex_hooks = false"));
+    }
     if said(&["allow_managed_hooks_only"]) == Some("true") {
         all.push(Switched::ManagedOnly("allow_managed_hooks_only = true"));
     }
@@ -99,6 +103,10 @@ mod tests {
         assert_eq!(
             toml_switches("[features]\nhooks = false\n").unwrap(),
             [Switched::Off("[features] hooks = false")]
+        );
+        assert_eq!(
+            toml_switches("features.codex_hooks = false\n").unwrap(),
+            [Switched::Off("[features] codex_hooks = false")]
         );
         assert_eq!(toml_switches("[features]\nhooks = true\n").unwrap(), []);
     }

@@ -103,6 +103,16 @@ pub(super) fn text_of(written: &str) -> Option<String> {
     (scanner.at == written.len()).then_some(text)
 }
 
+/// Whether a word can be a value without quotes: a number, a date, or one of the few names.
+fn is_bare_value(word: &str) -> bool {
+    let unsigned = word.strip_prefix(['+', '-']).unwrap_or(word);
+    let inside =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | ':' | ' ');
+    matches!(word, "true" | "false")
+        || matches!(unsigned, "inf" | "nan")
+        || unsigned.starts_with(|c: char| c.is_ascii_digit()) && word.chars().all(inside)
+}
+
 type Scanned<T> = Result<T, &'static str>;
 
 struct Scanner<'t> {
@@ -250,7 +260,7 @@ impl Scanner<'_> {
                 let ends = |c: char| matches!(c, ',' | ']' | '}' | '#' | '\n' | '\r');
                 let length = self.rest().find(ends).unwrap_or(self.rest().len());
                 let word = self.rest().get(..length).unwrap_or_default().trim_end();
-                if word.is_empty() {
+                if !is_bare_value(word) {
                     return Err("a value");
                 }
                 self.at += word.len();
@@ -395,6 +405,7 @@ mod tests {
             ("a = 'x' b", 1, 9, "the end of the line"),
             ("a = [1", 1, 7, "',' or ']'"),
             ("= 1", 1, 1, "a key"),
+            ("a = hello world", 1, 5, "a value"),
         ] {
             let error = statements(text).unwrap_err();
             assert_eq!(error.position, Position { line, column }, "{text}");

@@ -44,6 +44,12 @@ pub enum TrustError {
     /// The configuration is no TOML.
     #[error(transparent)]
     Toml(#[from] TomlError),
+    /// What is said of the hook already is written so that nothing can be added to it, or the hooks are a list.
+    #[error("{key} is written with dotted keys or as a list, which nothing is added to")]
+    Dotted {
+        /// The table.
+        key: &'static str,
+    },
     /// The table is written in a way that nothing can be added to.
     #[error("{key} is an inline table, which nothing can be added to")]
     Inline {
@@ -140,6 +146,7 @@ fn with_one(config: &str, entry: &TrustEntry) -> Result<String, TrustError> {
     let path = ["hooks", "state", &entry.key];
     let hash = quoted(&entry.hash);
     let mut table = None;
+    let mut is_dotted = false;
     for statement in &found {
         match statement {
             Statement::Value {
@@ -151,6 +158,7 @@ fn with_one(config: &str, entry: &TrustEntry) -> Result<String, TrustError> {
                 if is_hash {
                     return Ok(spliced(config, value.clone(), &hash));
                 }
+                is_dotted |= at.starts_with(&path.map(str::to_owned));
                 for (length, key) in [
                     (1, "hooks"),
                     (2, "hooks.state"),
@@ -160,6 +168,14 @@ fn with_one(config: &str, entry: &TrustEntry) -> Result<String, TrustError> {
                         return Err(TrustError::Inline { key });
                     }
                 }
+            }
+            // A list has no keys that could be added to it, but in its last element.
+            Statement::Table {
+                path: at,
+                is_element: true,
+                ..
+            } if path.starts_with(&at.iter().map(String::as_str).collect::<Vec<_>>()) => {
+                return Err(TrustError::Dotted { key: "hooks" });
             }
             Statement::Table { path: at, span, .. } if *at == path => table = Some(span.end),
             Statement::Table { .. } => {}
@@ -172,6 +188,12 @@ fn with_one(config: &str, entry: &TrustEntry) -> Result<String, TrustError> {
         let end = end + rest.find('\n').unwrap_or(rest.len());
         let end = end - usize::from(config.get(..end).is_some_and(|text| text.ends_with('\r')));
         return Ok(spliced(config, end..end, &format!("{newline}{line}")));
+    }
+    // A second table of that name would make Codex refuse the whole file.
+    if is_dotted {
+        return Err(TrustError::Dotted {
+            key: "the state of the hook",
+        });
     }
     let mut now = config.to_owned();
     if !now.is_empty() && !now.ends_with('\n') {
@@ -334,6 +356,24 @@ mod tests {
             );
         }
         assert!(with_trust("a", &[entry()]).is_err());
+        assert!(with_trust("a = hello world", &[entry()]).is_err());
+        let key = quoted(&entry().key);
+        for config in [
+            format!("[hooks.state]\n{key}.enabled = true\n"),
+            format!("hooks.state.{key}.enabled = true\n"),
+            format!("[hooks]\nstate.{key}.enabled = true\n"),
+            "[[hooks]]\na = 1\n".to_owned(),
+        ] {
+            let refused = with_trust(&config, &[entry()]);
+            assert!(
+                matches!(refused, Err(TrustError::Dotted { .. })),
+                "{config}"
+            );
+        }
+        // What is there is replaced, however it is written.
+        let config = format!("[hooks.state]\n{key}.trusted_hash = \"sha256:11\"\n");
+        let with = with_trust(&config, &[entry()]).unwrap();
+        assert_eq!(with, config.replace("11", "00"));
     }
 
     #[test]
