@@ -16,33 +16,9 @@ use serde_json::Value;
 
 use super::{Subagent, ToolCall, claude_code, codex, gemini, opencode, pi};
 
-/// A host whose hooks are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Host {
-    /// Claude Code.
-    ClaudeCode,
-    /// Codex CLI.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
-    /// opencode, by our plugin.
-    Opencode,
-    /// pi, by our extension.
-    Pi,
-}
+pub use super::install::Host;
 
 impl Host {
-    /// Its name, which its sessions go by where they have no other.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Opencode => "opencode",
-            Self::Pi => "pi",
-        }
-    }
-
     /// How long it waits for a hook where nobody has said otherwise, in seconds.
     pub fn usual_timeout(self) -> u64 {
         match self {
