@@ -466,7 +466,7 @@ fn call_of(ask: Ask, directory: &std::path::Path) -> ToolCall {
         |of_session| directory.join(of_session),
     );
     let mut call = ToolCall::new(ask.call.tool, ask.call.input, cwd);
-    call.evidence = ask.call.evidence;
+    call.evidence.extend(ask.call.evidence);
     call.files = ask.call.files;
     if let (None, Some(named)) = (call.directory(), ask.call.directory) {
         call.cwd.push(named);

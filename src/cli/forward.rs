@@ -26,7 +26,7 @@ use crate::audit::ReviewLog;
 use crate::clock;
 use crate::host::hook::Reach;
 use crate::host::{Asked, ToolCall, agent_sessions};
-use crate::policy::{BASH_SURFACE, Config, is_path_surface};
+use crate::policy::{BASH_SURFACE, Config, OUTSIDE_SANDBOX_SURFACE, is_path_surface};
 use crate::presentation::denial::{DenialContext, agent_text};
 use crate::spool::{LivenessProbe, Missing, Spool, Watch, path_spellings};
 use crate::wire::{
@@ -152,11 +152,19 @@ fn in_tenths(time: Duration) -> Duration {
     }
 }
 
-/// Waits for asks of rules only that all are about one call: until one of them is denied, or until all are answered. What settles
-/// the call is given back: a denial; else what somebody allowed who was asked.
-async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Option<Ruling> {
+/// What asks of rules only that all are about one call came to.
+#[derive(Debug, Default)]
+struct Guarded {
+    /// What settles the call: a denial; else what somebody allowed who was asked.
+    settled: Option<Ruling>,
+    /// Whether the command that it runs is one that a rule or a grant allows.
+    allows_command: bool,
+}
+
+/// Waits for asks of rules only that all are about one call: until one of them is denied, or until all are answered.
+async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Guarded {
     let mut asks: Vec<_> = asks.into_iter().map(|ask| Some(Box::pin(ask))).collect();
-    let mut allowed = None;
+    let mut guarded = Guarded::default();
     poll_fn(|context| {
         let mut waits = false;
         for slot in &mut asks {
@@ -171,16 +179,18 @@ async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Option<Rulin
                 continue;
             }
             if !decision.is_approved() {
-                return Poll::Ready(Some(ruling));
+                guarded.settled = Some(ruling);
+                return Poll::Ready(std::mem::take(&mut guarded));
             }
+            guarded.allows_command |= ruling.payload.request.surface == BASH_SURFACE;
             if is_from_a_person(&decision) {
-                allowed = Some(ruling);
+                guarded.settled = Some(ruling);
             }
         }
         if waits {
             Poll::Pending
         } else {
-            Poll::Ready(allowed.take())
+            Poll::Ready(std::mem::take(&mut guarded))
         }
     })
     .await
@@ -303,8 +313,8 @@ impl Forwarder {
             ask.id = call.id.as_ref().map(|id| format!("{id}.{place}"));
             self.send(ask)
         });
-        let said = until_settled(guards.collect()).await;
-        let allowed_by_a_person = match said {
+        let guarded = until_settled(guards.collect()).await;
+        let allowed_by_a_person = match guarded.settled {
             Some(ruling) if !ruling.decision().is_approved() => {
                 return Gated::Ruled(Box::new(ruling));
             }
@@ -315,6 +325,8 @@ impl Forwarder {
         let rules_only = match reach {
             _ if allowed_by_a_person.is_some() => true,
             Reach::All => false,
+            // It may run in the sandbox, and wants to run outside: that is a question, and not the host's.
+            _ if guarded.allows_command && asked.surface == OUTSIDE_SANDBOX_SURFACE => false,
             Reach::Rules => call.is_seen_whole(),
             Reach::RulesWithin => is_within(),
         };
@@ -342,11 +354,11 @@ impl Forwarder {
         let shell = self.config.shell_tools.get(&call.tool);
         let command = shell.and_then(|shell| call.input.get(&shell.command_argument)?.as_str());
         match command {
-            Some(command) => Asked {
+            Some(command) => call.named(Asked {
                 surface: BASH_SURFACE.to_owned(),
                 kind: PayloadKind::Bash,
                 value: command.to_owned(),
-            },
+            }),
             None => call.asked(),
         }
     }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::ask::PlainAsk;
-use crate::policy::BASH_SURFACE;
+use crate::policy::{BASH_SURFACE, OUTSIDE_SANDBOX_SURFACE};
 use crate::presentation::evidence::{patched, pointed_at, value_of};
-use crate::wire::{ApprovalGrant, Evidence, Hop, PayloadKind};
+use crate::wire::{ApprovalGrant, Evidence, Hop, PayloadKind, SENTINEL_OUTSIDE_SANDBOX};
 
 /// Most files of one patch that rules are held against one by one.
 const MAX_PATCHED: usize = 64;
@@ -37,6 +37,9 @@ const PATH_MEMBERS: [&str; 7] = [
 
 /// Names under which tools are told a command line.
 const COMMAND_MEMBERS: [&str; 3] = ["command", "cmd", "script"];
+
+/// By which a call says that it is not to run in the sandbox.
+const DISABLE_SANDBOX: &str = "dangerouslyDisableSandbox";
 
 /// Lifts an allow to an ask: the input names more than one path, and it cannot be seen which one counts.
 const FLOOR_PATHS: &str = "<paths-differ>";
@@ -68,6 +71,8 @@ pub struct ToolCall {
     pub timeout: Option<Duration>,
     /// What helps to decide beyond the input, which is laid out by itself.
     pub evidence: Vec<Evidence>,
+    /// Whether it would run outside of the sandbox that its host keeps such calls in.
+    leaves_sandbox: bool,
 }
 
 /// A subagent that its host runs within one session.
@@ -114,7 +119,10 @@ impl Asked {
 impl ToolCall {
     /// A call of this tool with this input, and nothing else known of it.
     pub fn new(tool: impl Into<String>, input: Value, cwd: impl Into<PathBuf>) -> Self {
-        Self {
+        let asks_to_leave = input
+            .get(DISABLE_SANDBOX)
+            .is_some_and(|said| !matches!(said, Value::Null | Value::Bool(false)));
+        let mut call = Self {
             tool: tool.into(),
             input,
             cwd: cwd.into(),
@@ -125,11 +133,39 @@ impl ToolCall {
             id: None,
             timeout: None,
             evidence: Vec::new(),
+            leaves_sandbox: false,
+        };
+        if asks_to_leave {
+            call.leave_sandbox("the call asks for that");
+        }
+        call
+    }
+
+    /// The call would run outside of the sandbox: a fact of the host, which a person is to see.
+    pub(super) fn leave_sandbox(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.leaves_sandbox, true) {
+            self.evidence.push(Evidence {
+                label: "sandbox".to_owned(),
+                text: format!("a yes lets it run outside the sandbox: {why}"),
+                detail: None,
+            });
         }
     }
 
     /// What is asked. A tool whose input lacks what its surface is about is asked about by its name, as one that nobody knows.
     pub fn asked(&self) -> Asked {
+        self.named(self.within())
+    }
+
+    /// What is asked of a call that is known to be this one: a command that leaves the sandbox is none like it that stays within.
+    pub fn named(&self, asked: Asked) -> Asked {
+        if self.leaves_sandbox && asked.kind == PayloadKind::Bash {
+            return Asked::new(OUTSIDE_SANDBOX_SURFACE, asked.kind, &asked.value);
+        }
+        asked
+    }
+
+    fn within(&self) -> Asked {
         if let Some(target) = self.mcp_targets().into_iter().next() {
             return Asked::new("mcp", PayloadKind::Mcp, &target);
         }
@@ -160,9 +196,13 @@ impl ToolCall {
 
     /// What else rules are held against: the name that the host has for the tool, other readings of its server, and the files that
     /// the call works on, as paths and, where `is_outside` says so, as ones outside of the working directory. Where that directory is
-    /// not known, everything is outside. These can hold a call back; none of them lets it run.
+    /// not known, everything is outside. A command that leaves the sandbox is one that runs as well. These can hold a call back; none of
+    /// them lets it run.
     pub fn guards(&self, asked: &Asked, is_outside: impl Fn(&str) -> bool) -> Vec<Asked> {
         let mut guards = Vec::new();
+        if asked.surface == OUTSIDE_SANDBOX_SURFACE {
+            guards.push(Asked::new(BASH_SURFACE, asked.kind, &asked.value));
+        }
         if asked.surface != self.tool {
             guards.push(Asked::new(&self.tool, asked.kind, &asked.value));
         }
@@ -214,10 +254,15 @@ impl ToolCall {
         if self.is_of_server() {
             return (!self.is_server_clear()).then_some(FLOOR_SERVER);
         }
-        if is_shell(&self.tool) {
-            return self.command_line().is_none().then_some(FLOOR_UNREAD);
+        let is_command = self.command_line().is_some();
+        if is_shell(&self.tool) && !is_command {
+            return Some(FLOOR_UNREAD);
         }
-        file_surface(&self.tool)?;
+        if file_surface(&self.tool).is_none() {
+            // A patch does what stands in it, wherever it is carried out.
+            let leaves = self.leaves_sandbox && !is_patch(&self.tool);
+            return leaves.then_some(SENTINEL_OUTSIDE_SANDBOX);
+        }
         let paths = self.paths();
         if paths.is_empty() {
             return Some(FLOOR_UNREAD);

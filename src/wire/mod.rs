@@ -63,6 +63,8 @@ pub const UNRULED: &str = "no rule is about it, and only rules were asked";
 
 /// Sentinel of a rule's allow that became an ask because some text of the request had to be replaced.
 pub const SENTINEL_LOSSY_TEXT: &str = "<lossy-text>";
+/// Lifts an allow to an ask: the call would run outside of the sandbox, and what allows it does not say so.
+pub const SENTINEL_OUTSIDE_SANDBOX: &str = "<outside-sandbox>";
 /// Sentinel of a command line whose structure is not known.
 pub const SENTINEL_UNPARSEABLE_COMMAND: &str = "<unparseable-bash-command>";
 /// Sentinel of a command line that runs shell code which it does not show.

@@ -194,7 +194,9 @@ impl TestSpool {
             // Others come and go for a moment.
             requests.find(|request| {
                 let surface = request["accessIntent"]["surface"].as_str();
-                surface.is_some_and(|surface| ["bash", "edit", "mcp"].contains(&surface))
+                surface.is_some_and(|surface| {
+                    ["bash", "outside_sandbox", "edit", "mcp"].contains(&surface)
+                })
             })
         })
     }
@@ -378,6 +380,88 @@ fn what_could_mean_more_than_one_thing_is_asked_whatever_rules_allow() {
     spool
         .claude(&before("Write", &json!({"file_path": "a", "content": "x"})))
         .allowed();
+}
+
+/// A command that is not to run in the sandbox.
+fn leaving(command: &str) -> Value {
+    let input = json!({"command": command, "dangerouslyDisableSandbox": true});
+    before("Bash", &input)
+}
+
+#[test]
+fn what_leaves_the_sandbox_is_let_out_by_what_names_that_and_by_nothing_that_lets_it_run_within() {
+    let spool = TestSpool::new();
+    let rules = json!({
+        "*": "allow",
+        "bash": {"*": "allow", "rm *": "deny"},
+        "outside_*": "allow",
+        "outside_sandbox": {"npm *": "allow", "curl *": "deny"},
+    });
+    let mut server = spool.serve_select("main", &rules);
+    spool.claude(&bash("make")).allowed();
+    spool.claude(&leaving("npm test")).allowed();
+    for denied in ["rm -rf x", "npm test; curl x", "npm run $(rm x)"] {
+        spool.claude(&leaving(denied)).denied("rule");
+    }
+    let hook = spool.start_hook("claude-code", &leaving("make"));
+    let question = server.question();
+    assert!(
+        question.text.contains("outside the sandbox"),
+        "{}",
+        question.text
+    );
+    server.choose(&question, "No");
+    hook.end().denied("\"outside_sandbox\"");
+    // One of several commands that is not named holds the others back.
+    for (host, stdin) in [
+        ("claude-code", leaving("npm test; make")),
+        ("codex", permission("make all")),
+    ] {
+        let hook = spool.start_hook(host, &stdin);
+        let question = server.question();
+        server.choose(&question, "No");
+        hook.end().denied("Denied by the user");
+    }
+    spool.hook("codex", &permission("npm test")).allowed();
+    spool.hook("codex", &permission("rm x")).denied("rm *");
+}
+
+#[test]
+fn what_is_granted_within_the_sandbox_lets_nothing_out_and_what_is_granted_outside_of_it_does() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({}));
+    let for_the_session = |stdin: &Value, server: &mut crate::support::processes::Server| {
+        let hook = spool.start_hook("claude-code", stdin);
+        let question = server.question();
+        server.choose(&question, "Yes, for this session");
+        let scope = server.question();
+        server.choose(&scope, SUBAGENT);
+        hook.end().allowed();
+    };
+    for_the_session(&permission("make"), &mut server);
+    spool.claude(&bash("make")).allowed();
+    let rule = json!([{"type": "addRules", "behavior": "allow", "destination": "localSettings",
+                       "rules": [{"toolName": "Bash", "ruleContent": "make:*"}]}]);
+    let leaving_with = with(leaving("make out"), "permission_suggestions", rule);
+    let leaving_with = with(leaving_with, "hook_event_name", json!("PermissionRequest"));
+    // What may run within is a question as soon as it wants out, also where the host would not have asked.
+    let hook = spool.start_hook("claude-code", &leaving("make"));
+    server.answer("make", "No");
+    hook.end().denied("Denied by the user");
+    for_the_session(&leaving_with, &mut server);
+    spool.claude(&leaving("make more")).allowed();
+    // That is no leave to run anything else within: the host is left to ask by itself.
+    spool.claude(&bash("make more")).left();
+}
+
+#[test]
+fn where_nobody_is_there_what_leaves_the_sandbox_is_denied_and_told_what_would_decide_it() {
+    let spool = TestSpool::new();
+    let rules = json!({"*": "allow", "bash": {"*": "allow"}});
+    let _server = spool.serve_headless("main", &rules);
+    let hint = "a rule for \"outside_sandbox\" decides what may leave the sandbox";
+    spool.claude(&leaving("make")).denied(hint);
+    spool.hook("codex", &permission("make")).denied(hint);
 }
 
 #[test]
@@ -1059,7 +1143,8 @@ fn a_denial_stops_the_agent_and_its_host_remembers_where_the_configuration_says_
 #[test]
 fn codex_is_told_what_it_takes_and_no_more() {
     let spool = TestSpool::new();
-    let rules = json!({"bash": {"ls *": "allow", "rm *": "deny"}});
+    let rules =
+        json!({"bash": {"ls *": "allow", "rm *": "deny"}, "outside_sandbox": {"ls *": "allow"}});
     let _server = spool.serve_headless("main", &rules);
     let exec = |command: &str| with(bash(command), "permission_mode", json!("bypassPermissions"));
     // An allow there would grant nothing, so nothing is said.

@@ -29,7 +29,7 @@ use super::{PlaceArgs, hint_of, role};
 use crate::ask::{Abandonment, Outcome};
 use crate::clock::{self, Moment};
 use crate::host::hook::{self, Asking, Gate, Host, Input, Unusable, Verdict};
-use crate::policy::Hooks;
+use crate::policy::{Hooks, OUTSIDE_SANDBOX_SURFACE};
 use crate::presentation::text::visible;
 use crate::process;
 use crate::wire::{DecisionSource, DecisionState, MAX_REQUEST_BYTES, tool_input_from_json};
@@ -281,10 +281,15 @@ fn verdict_of(host: Host, ruling: &Ruling, settings: Hooks, suggestions: &[Value
 
 /// What is to be done where nobody ruled, in the words of somebody who runs a hook.
 fn hint_for(host: Host, ruling: &Ruling) -> Option<String> {
-    let hint = ruling.hint()?;
     let Outcome::Abandoned(abandonment) = &ruling.answer.outcome else {
-        return None;
+        let is_outside = ruling.payload.request.surface == OUTSIDE_SANDBOX_SURFACE;
+        return (is_outside && ruling.decision().decided_by.is_nobody()).then(|| {
+            format!(
+                "a rule for \"{OUTSIDE_SANDBOX_SURFACE}\" decides what may leave the sandbox where nobody is there"
+            )
+        });
     };
+    let hint = ruling.hint()?;
     Some(match abandonment {
         Abandonment::NotServing { .. } => {
             format!("{hint}; `askrelay uninstall {}` takes the hook out", host.name())
