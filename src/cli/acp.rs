@@ -228,6 +228,7 @@ impl<'a> Asking<'a> {
                 within: within.into_iter().collect(),
                 serving_key: self.serving_key.clone(),
                 generation: None,
+                is_hook: false,
             },
         )
     }

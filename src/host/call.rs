@@ -48,6 +48,9 @@ const FLOOR_SERVER: &str = "<server-unclear>";
 /// Lifts an allow to an ask: a tool for commands or files whose input says none that can be read.
 const FLOOR_UNREAD: &str = "<input-unread>";
 
+/// Lifts an allow to an ask: the call works on more files than rules are held against one by one.
+const FLOOR_FILES: &str = "<too-many-files>";
+
 /// One call of a tool, as its host states it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
@@ -67,6 +70,10 @@ pub struct ToolCall {
     pub mcp_server: Option<String>,
     /// Id of the ask where the host has one.
     pub id: Option<String>,
+    /// Id of the call, where the host says it.
+    pub use_id: Option<String>,
+    /// How the host itself spells the tool, where it makes one name of a server and its tool and says both apart as well.
+    pub spelled: Option<String>,
     /// How long to wait at most, where that is not what the configuration says.
     pub timeout: Option<Duration>,
     /// What helps to decide beyond the input, which is laid out by itself.
@@ -131,6 +138,8 @@ impl ToolCall {
             grants: Vec::new(),
             mcp_server: None,
             id: None,
+            use_id: None,
+            spelled: None,
             timeout: None,
             evidence: Vec::new(),
             leaves_sandbox: false,
@@ -203,8 +212,10 @@ impl ToolCall {
         if asked.surface == OUTSIDE_SANDBOX_SURFACE {
             guards.push(Asked::new(BASH_SURFACE, asked.kind, &asked.value));
         }
-        if asked.surface != self.tool {
-            guards.push(Asked::new(&self.tool, asked.kind, &asked.value));
+        for name in std::iter::once(&self.tool).chain(&self.spelled) {
+            if asked.surface != *name {
+                guards.push(Asked::new(name, asked.kind, &asked.value));
+            }
         }
         for target in self.mcp_targets().iter().skip(1) {
             guards.push(Asked::new("mcp", PayloadKind::Mcp, target));
@@ -258,6 +269,14 @@ impl ToolCall {
         if is_shell(&self.tool) && !is_command {
             return Some(FLOOR_UNREAD);
         }
+        if !self.is_seen_whole() {
+            let files = patched_files(self).map_or(self.files.len(), |files| files.len());
+            return Some(if files > MAX_PATCHED {
+                FLOOR_FILES
+            } else {
+                FLOOR_UNREAD
+            });
+        }
         if file_surface(&self.tool).is_none() {
             // A patch does what stands in it, wherever it is carried out.
             let leaves = self.leaves_sandbox && !is_patch(&self.tool);
@@ -272,6 +291,23 @@ impl ToolCall {
             said.is_some_and(|said| !said.is_null() && !said.is_string())
         };
         (paths.len() > 1 || PATH_MEMBERS.iter().any(is_no_text)).then_some(FLOOR_PATHS)
+    }
+
+    /// The tool and the input as they are laid out for a person: a command line is one, whatever the tool is called and however it is told.
+    pub fn laid_out(&self, asked: &Asked) -> (&str, Cow<'_, Value>) {
+        let as_it_is = (self.tool.as_str(), Cow::Borrowed(&self.input));
+        let said = |name: &&&str| self.input.get(**name).is_some_and(|said| !said.is_null());
+        let mut told = COMMAND_MEMBERS.iter().filter(said);
+        let (Some(member), None) = (told.next(), told.next()) else {
+            return as_it_is;
+        };
+        let is_line = self.command_line().is_some_and(|line| line == asked.value);
+        let Some(mut members) = self.input.as_object().cloned().filter(|_| is_line) else {
+            return as_it_is;
+        };
+        members.remove(*member);
+        members.insert("command".to_owned(), asked.value.as_str().into());
+        (BASH_SURFACE, Cow::Owned(Value::Object(members)))
     }
 
     /// The command line that the call runs. A tool that nobody knows and that is told one is taken to run it.

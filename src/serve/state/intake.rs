@@ -308,8 +308,13 @@ impl State {
         let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
         let is_left = request.is_rules_only() && !judgement.is_said;
         let is_left = is_left && (judgement.verdict == Verdict::Ask || request.is_guard());
+        let is_unasked = request.is_verdict_only() && judgement.verdict == Verdict::Ask;
+        let is_unasked = is_unasked && judgement.is_said;
+        let is_left = is_left || is_unasked;
         if let Some(ask) = self.asks.get_mut(&id) {
-            ask.reach = if is_left {
+            ask.reach = if is_unasked {
+                Reach::VerdictOnly
+            } else if is_left {
                 Reach::RulesOnly
             } else {
                 Reach::Anybody
