@@ -127,6 +127,10 @@ pub struct ForwardedPermissionRequest {
 
 /// What `relay` holds in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a member of the document"
+)]
 pub struct RequestRelay {
     /// The requester holds a lock on the request file for as long as it waits.
     pub held: bool,
@@ -389,6 +393,10 @@ enum ApprovalOut<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a member of the document"
+)]
 struct RelayOut<'a> {
     v: u32,
     held: bool,
