@@ -40,16 +40,31 @@ pub fn json_switches(host: Host, text: &str) -> Vec<Switched> {
             if is(&["allowManagedHooksOnly"], true) {
                 all.push(Switched::ManagedOnly("\"allowManagedHooksOnly\": true"));
             }
+            let plugins_only = said(&["strictPluginOnlyCustomization"]);
+            if plugins_only.is_some_and(|surfaces| {
+                let named = surfaces.as_array();
+                surfaces == Value::Bool(true)
+                    || named.is_some_and(|all| all.contains(&"hooks".into()))
+            }) {
+                all.push(Switched::ManagedOnly(
+                    "\"strictPluginOnlyCustomization\" for hooks",
+                ));
+            }
         }
         Host::Gemini => {
-            if is(&["hooksConfig", "enabled"], false) {
+            // It takes the text "false" for the value, too; of anything else but a yes it is not known.
+            let enabled = said(&["hooksConfig", "enabled"]);
+            let is_on = |enabled: &Value| {
+                matches!(enabled, Value::Null | Value::Bool(true)) || *enabled == "true"
+            };
+            if enabled.is_some_and(|enabled| !is_on(&enabled)) {
                 all.push(Switched::Off("\"hooksConfig\": {\"enabled\": false}"));
             }
             let named = said(&["hooksConfig", "disabled"]);
-            if named.is_some_and(|names| {
-                names
-                    .as_array()
-                    .is_some_and(|all| all.contains(&NAME.into()))
+            if named.is_some_and(|names| match names {
+                Value::Array(all) => all.contains(&NAME.into()),
+                // It looks for the name in it all the same.
+                other => other.as_str().is_some_and(|text| text.contains(NAME)),
             }) {
                 all.push(Switched::ByName(
                     "\"hooksConfig\": {\"disabled\": [\"askrelay\"]}",
@@ -88,7 +103,12 @@ mod tests {
         for (host, text) in [
             (Host::ClaudeCode, "{\"disableAllHooks\": true}"),
             (Host::ClaudeCode, "{\"allowManagedHooksOnly\": true}"),
+            (
+                Host::ClaudeCode,
+                "{\"strictPluginOnlyCustomization\": [\"hooks\"]}",
+            ),
             (Host::Gemini, "{\"hooksConfig\": {\"enabled\": false}}"),
+            (Host::Gemini, "{\"hooksConfig\": {\"enabled\": \"false\"}}"),
             (
                 Host::Gemini,
                 "{\"hooksConfig\": {\"disabled\": [\"x\", \"askrelay\"]}}",
