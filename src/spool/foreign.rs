@@ -101,7 +101,9 @@ impl ForeignError {
                 "give yourself leave to write it (`chmod u+w`); where a tool keeps it read-only, add the entry by that tool"
                     .to_owned()
             }
-            Self::ForeignOwner { owner, .. } => format!("repeat the command as user {owner}"),
+            Self::ForeignOwner { .. } => {
+                "have its owner give it to you (`chown`), or add the entry; `--dry-run` shows it".to_owned()
+            }
             Self::Changed { .. } => "look at it, and repeat the command".to_owned(),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "check who owns the file and its directory, and their modes".to_owned()

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use similar::TextDiff;
 
 use crate::cli::Hinted;
 use crate::clock;
 use crate::host::install::{
     EditError, Host, MAX_HOST_CONFIG_BYTES, TomlError, TrustError, is_shim, program_of, shim,
 };
+use crate::presentation::evidence::unified_diff;
 use crate::presentation::text::visible;
 use crate::spool::{ForeignError, ForeignFile, InstallStore, Installed, SpoolError};
 
@@ -99,14 +99,13 @@ impl Seen {
         text: String,
         without: &str,
         entries: Vec<(String, String)>,
-    ) -> anyhow::Result<Change> {
-        self.file.check_writable().map_err(foreign)?;
+    ) -> Change {
         if self.file.bytes() == Some(text.as_bytes()) {
-            return Ok(Change {
+            return Change {
                 file: self.file,
                 after: After::Same,
                 remark: None,
-            });
+            };
         }
         let path = self.path().to_owned();
         let mut record = Installed::new(host.name(), &path, clock::wall_ms(), text.as_bytes());
@@ -132,7 +131,7 @@ impl Seen {
         }
         record.entries = entries;
         record.keeps(&before);
-        Ok(Change {
+        Change {
             file: self.file,
             after: After::Written {
                 bytes: text.into_bytes(),
@@ -140,11 +139,11 @@ impl Seen {
                 before,
             },
             remark: None,
-        })
+        }
     }
 
     /// It is to be as it was. Where it was edited since, it is to be `without`.
-    pub(super) fn restored(self, store: &InstallStore, without: String) -> anyhow::Result<Change> {
+    pub(super) fn restored(self, store: &InstallStore, without: String) -> Change {
         let now = self.file.bytes().map(<[u8]>::to_vec);
         let mut remark = None;
         let mut keeps = None;
@@ -172,20 +171,16 @@ impl Seen {
             _ if self.record.is_some() => After::Forgotten,
             _ => After::Same,
         };
-        if !matches!(after, After::Same | After::Forgotten) {
-            self.file.check_writable().map_err(foreign)?;
-        }
-        Ok(Change {
+        Change {
             file: self.file,
             after,
             remark,
-        })
+        }
     }
 
     /// It goes, where it is a file of ours. What somebody made of it is kept.
-    pub(super) fn without_shim(self, host: Host, store: &InstallStore) -> anyhow::Result<Change> {
+    pub(super) fn without_shim(self, host: Host, store: &InstallStore) -> Change {
         let after = if is_shim(&self.text) {
-            self.file.check_writable().map_err(foreign)?;
             let as_written = program_of(&self.text).and_then(|program| shim(host, &program));
             let kept = if self.left().is_some() || as_written.as_ref() == Some(&self.text) {
                 let before = self
@@ -206,11 +201,11 @@ impl Seen {
         } else {
             After::Same
         };
-        Ok(Change {
+        Change {
             file: self.file,
             after,
             remark: None,
-        })
+        }
     }
 }
 
@@ -239,6 +234,11 @@ impl Change {
 
     pub(super) fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// Whether it may be written, as far as that can be told before.
+    pub(super) fn check_writable(&self) -> anyhow::Result<()> {
+        self.file.check_writable().map_err(foreign)
     }
 
     /// What is said of a file that is a link, or whose backup is of no use.
@@ -286,11 +286,8 @@ impl Change {
         let path = self.path().to_string_lossy();
         let name = |there: bool| if there { &*path } else { "/dev/null" };
         let is_there = !matches!(self.after, After::Gone { .. });
-        let diff = TextDiff::from_lines(&*before, &*after);
-        let text = diff
-            .unified_diff()
-            .header(name(self.file.bytes().is_some()), name(is_there))
-            .to_string();
+        let (old, new) = (name(self.file.bytes().is_some()), name(is_there));
+        let text = unified_diff(old, &before, new, &after);
         let lines = text.lines();
         lines.map(|line| visible(line).into_owned()).collect()
     }

@@ -19,8 +19,8 @@ use super::output::{self, Out};
 use super::place::Place;
 use super::{Hinted, PlaceArgs};
 use crate::host::install::{
-    self, Host, Trust, TrustEntry, entries_of, find, holds_variable, is_shim, shim, trust_of,
-    with_trust, without_trust,
+    self, Host, Trust, TrustEntry, command_line, entries_of, find, holds_variable, is_shim, shim,
+    trust_of, with_trust, without_trust,
 };
 use crate::presentation::text::visible;
 use crate::spool::InstallStore;
@@ -237,7 +237,7 @@ impl<'a> Task<'a> {
                 self.host.name()
             )
         }));
-        let change = seen.becomes(self.host, &self.store, text, &without, Vec::new())?;
+        let change = seen.becomes(self.host, &self.store, text, &without, Vec::new());
         plan.changes.insert(0, change);
         self.remark(&mut plan);
         Ok(plan)
@@ -255,7 +255,7 @@ impl<'a> Task<'a> {
                 "nothing was changed; move the file away, and repeat the command",
             ));
         }
-        let change = seen.becomes(self.host, &self.store, text, "", Vec::new())?;
+        let change = seen.becomes(self.host, &self.store, text, "", Vec::new());
         let mut plan = Plan {
             changes: vec![change],
             notes,
@@ -294,7 +294,7 @@ impl<'a> Task<'a> {
             let mut all = recorded(&config);
             all.retain(|known| entries.iter().all(|entry| entry.key != known.key));
             all.extend(entries);
-            let change = config.becomes(Host::Codex, &self.store, now, &without, pairs(all))?;
+            let change = config.becomes(Host::Codex, &self.store, now, &without, pairs(all));
             plan.changes.push(change);
         } else {
             plan.next.push(
@@ -355,12 +355,21 @@ impl<'a> Task<'a> {
                 self.host.title()
             )),
         }
-        plan.next.push(
-            "run `askrelay serve` in the terminal that is to be asked: where nobody serves, everything is denied".to_owned(),
-        );
+        let doctor = match &self.scope {
+            Scope::User => String::new(),
+            Scope::Project(directory) => {
+                let directory = directory.to_string_lossy();
+                format!(" {}", command_line(&["--project", &directory]))
+            }
+        };
         plan.next.push(format!(
-            "run `askrelay doctor {}`: it proves that the hook fires",
-            self.host.name()
+            "run `askrelay doctor {}{doctor} --live`: it starts {} and shows that the hook holds it",
+            self.host.name(),
+            self.host.title()
+        ));
+        plan.next.push(format!(
+            "run `askrelay serve` in the terminal that is to be asked: while nobody serves, {} is denied every tool, and told why",
+            self.host.title()
         ));
     }
 
@@ -399,7 +408,7 @@ impl<'a> Task<'a> {
         let path = seen.path().to_owned();
         if matches!(self.host, Host::Opencode | Host::Pi) {
             return Ok(Plan {
-                changes: vec![seen.without_shim(self.host, &self.store)?],
+                changes: vec![seen.without_shim(self.host, &self.store)],
                 notes: Vec::new(),
                 next: vec![self.afterwards()],
             });
@@ -407,7 +416,7 @@ impl<'a> Task<'a> {
         let without = install::uninstall(self.host, seen.text());
         // A file that is as it was left needs not be understood.
         let without = without.map_err(|error| unedited(&path, &error))?;
-        let mut changes = vec![seen.restored(&self.store, without)?];
+        let mut changes = vec![seen.restored(&self.store, without)];
         if self.host == Host::Codex {
             let config = hosts::codex_config(self.env).ok_or_else(no_home)?;
             let config = Seen::of(&Place::from_cwd(self.env, &config), &self.store)?;
@@ -422,12 +431,12 @@ impl<'a> Task<'a> {
             };
             let now = without(&of_this)?;
             if of_others.is_empty() {
-                changes.push(config.restored(&self.store, now)?);
+                changes.push(config.restored(&self.store, now));
             } else if !of_this.is_empty() {
                 // Trust in the hooks of another scope stays.
                 let of_nobody = without(&[of_this, of_others.clone()].concat())?;
                 let kept = pairs(of_others);
-                changes.push(config.becomes(Host::Codex, &self.store, now, &of_nobody, kept)?);
+                changes.push(config.becomes(Host::Codex, &self.store, now, &of_nobody, kept));
             }
         }
         Ok(Plan {
@@ -449,6 +458,10 @@ impl<'a> Task<'a> {
         let mut out = Out::stdout();
         let mut notes = plan.notes.clone();
         notes.extend(plan.changes.iter().filter_map(Change::note));
+        if !how.dry_run {
+            let mut changes = plan.changes.iter().filter(|change| change.is_one());
+            changes.try_for_each(Change::check_writable)?;
+        }
         let diff = plan.changes.iter().filter(|change| change.is_one());
         let diff = diff.flat_map(Change::diff);
         if how.json {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 use super::entries::{self, Hook, is_ours};
 use super::shape::Doubt;
 use super::{Host, edit};
-use crate::policy::json::{At, Node, Value, decode, parse};
+use crate::policy::json::{At, Node, Places, Value, decode, parse};
 use crate::policy::{JsonProblem, Position};
 
 /// Largest configuration of a host that is edited.
@@ -212,6 +212,7 @@ impl Read<'_> {
     /// Our entries, in the order of the file.
     fn found(&self, host: Host) -> Result<Vec<Found>, EditError> {
         let mut all = Vec::new();
+        let mut places = Places::new(self.text);
         let Some(Node {
             value: Value::Object(events),
             ..
@@ -231,7 +232,7 @@ impl Read<'_> {
                             number,
                             matcher: member(node, "matcher").and_then(text_of),
                             handler: json,
-                            position: Position::of(self.text, handler.offset),
+                            position: places.of(handler.offset),
                         });
                     }
                 }
@@ -328,11 +329,12 @@ pub fn strangers(host: Host, text: &str) -> Result<Vec<(Position, String)>, Edit
     else {
         return Ok(all);
     };
+    let mut places = Places::new(read.text);
     let groups = events.iter().flat_map(|event| elements(&event.node));
     let handlers = groups.filter_map(|group| member(group, "hooks"));
     for handler in handlers.flat_map(elements) {
         if let Some(line) = entries::stranger_of(host, &json_of(handler)) {
-            all.push((Position::of(read.text, handler.offset), line));
+            all.push((places.of(handler.offset), line));
         }
     }
     Ok(all)

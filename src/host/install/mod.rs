@@ -36,7 +36,9 @@ pub use sample::{SHIM_EVENT, sample};
 pub use shape::Doubt;
 pub use shim::{is_shim, program_of, shim};
 pub use sound::{faults, holds_variable, wait_of};
-pub use switches::{Switched, json_switches, toml_switches};
+pub use switches::{
+    Switched, is_folder_trusted, is_workspace_trusted, json_switches, toml_switches,
+};
 pub use toml::TomlError;
 pub use trial::for_trial;
 pub use trust::{

@@ -61,10 +61,11 @@ pub fn json_switches(host: Host, text: &str) -> Vec<Switched> {
                 all.push(Switched::Off("\"hooksConfig\": {\"enabled\": false}"));
             }
             let named = said(&["hooksConfig", "disabled"]);
-            if named.is_some_and(|names| match names {
-                Value::Array(all) => all.contains(&NAME.into()),
-                // It looks for the name in it all the same.
-                other => other.as_str().is_some_and(|text| text.contains(NAME)),
+            if named.is_some_and(|names| {
+                let all = names.as_array();
+                // In a text it looks for the name all the same.
+                all.is_some_and(|all| all.contains(&NAME.into()))
+                    || names.as_str().is_some_and(|text| text.contains(NAME))
             }) {
                 all.push(Switched::ByName(
                     "\"hooksConfig\": {\"disabled\": [\"askrelay\"]}",
@@ -92,6 +93,39 @@ pub fn toml_switches(text: &str) -> Result<Vec<Switched>, TomlError> {
         all.push(Switched::ManagedOnly("allow_managed_hooks_only = true"));
     }
     Ok(all)
+}
+
+/// Whether Gemini CLI trusts a folder, by its settings and by its list of folders. `is_above` says whether the folder of a rule, or its
+/// parent, is the one that is asked about or lies above it.
+pub fn is_folder_trusted(
+    settings: &str,
+    folders: &str,
+    is_above: &dyn Fn(&str, bool) -> bool,
+) -> bool {
+    let off = value_at(
+        Host::Gemini,
+        settings,
+        &["security", "folderTrust", "enabled"],
+    );
+    if off == Some(Value::Bool(false)) {
+        return true;
+    }
+    let Ok(Value::Object(rules)) = serde_json::from_str(folders) else {
+        return false;
+    };
+    // The one that is nearest counts.
+    let holding = rules
+        .iter()
+        .filter(|(folder, rule)| is_above(folder, rule.as_str() == Some("TRUST_PARENT")));
+    let nearest = holding.max_by_key(|(folder, _)| folder.len());
+    nearest.is_some_and(|(_, rule)| matches!(rule.as_str(), Some("TRUST_FOLDER" | "TRUST_PARENT")))
+}
+
+/// Whether somebody said to Claude Code that they trust a directory.
+pub fn is_workspace_trusted(state: &str, directory: &str) -> bool {
+    let state: Value = serde_json::from_str(state).unwrap_or_default();
+    let said = |key: &str| state.get("projects")?.get(directory)?.get(key)?.as_bool();
+    said("hasTrustDialogAccepted") == Some(true)
 }
 
 #[cfg(test)]
@@ -129,5 +163,39 @@ mod tests {
             [Switched::Off("[features] codex_hooks = false")]
         );
         assert_eq!(toml_switches("[features]\nhooks = true\n").unwrap(), []);
+    }
+
+    #[test]
+    fn a_folder_is_trusted_by_itself_or_by_one_above_it_and_the_nearest_counts() {
+        let trusted = |settings: &str, folders: &str| {
+            is_folder_trusted(settings, folders, &|folder, parent| {
+                let folder = if parent {
+                    folder.rsplit_once('/').unwrap().0
+                } else {
+                    folder
+                };
+                "/a/b/c".starts_with(folder)
+            })
+        };
+        assert!(!trusted("", ""));
+        assert!(trusted(
+            "{\"security\": {\"folderTrust\": {\"enabled\": false}}}",
+            ""
+        ));
+        assert!(trusted("", "{\"/a/b\": \"TRUST_FOLDER\"}"));
+        assert!(trusted("", "{\"/a/b/x\": \"TRUST_PARENT\"}"));
+        assert!(!trusted("", "{\"/z\": \"TRUST_FOLDER\"}"));
+        assert!(!trusted(
+            "",
+            "{\"/a\": \"TRUST_FOLDER\", \"/a/b/c\": \"DO_NOT_TRUST\"}"
+        ));
+    }
+
+    #[test]
+    fn a_workspace_is_trusted_where_somebody_said_so() {
+        let state = "{\"projects\": {\"/a\": {\"hasTrustDialogAccepted\": true}, \"/b\": {}}}";
+        assert!(is_workspace_trusted(state, "/a"));
+        assert!(!is_workspace_trusted(state, "/b"));
+        assert!(!is_workspace_trusted("", "/a"));
     }
 }
