@@ -57,6 +57,13 @@ const RINGS: [Ring; 4] = [
     },
 ];
 
+/// What one file may name in spite of its ring, and why.
+const EXCEPTIONS: [(&str, &str, &str); 1] = [(
+    "presentation/evidence/diff.rs",
+    "std::time::Instant::now",
+    "the comparison of two texts settles for less than the shortest diff after a time, and takes that as a time of the clock",
+)];
+
 /// Which ring the module of this name belongs to.
 fn ring_of(module: &str) -> Option<usize> {
     RINGS.iter().position(|ring| ring.modules.contains(&module))
@@ -94,7 +101,10 @@ fn faults(path: &str, source: &str) -> Vec<String> {
             }
             _ => is_forbidden(ring, &absolute),
         };
-        if outward {
+        let is_excepted = EXCEPTIONS
+            .iter()
+            .any(|(file, named, _)| *file == path && *named == text);
+        if outward && !is_excepted {
             faults.insert(text);
         }
     }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use similar::TextDiff;
 
 use crate::cli::Hinted;
 use crate::clock;
 use crate::host::install::{
     EditError, Host, MAX_HOST_CONFIG_BYTES, TomlError, TrustError, is_shim,
 };
+use crate::presentation::evidence::unified_diff;
 use crate::presentation::text::visible;
 use crate::spool::{ForeignError, ForeignFile, InstallStore, Installed, SpoolError};
 
@@ -257,11 +257,8 @@ impl Change {
         let path = self.path().to_string_lossy();
         let name = |there: bool| if there { &*path } else { "/dev/null" };
         let is_there = !matches!(self.after, After::Gone(_));
-        let diff = TextDiff::from_lines(&*before, &*after);
-        let text = diff
-            .unified_diff()
-            .header(name(self.file.bytes().is_some()), name(is_there))
-            .to_string();
+        let (old, new) = (name(self.file.bytes().is_some()), name(is_there));
+        let text = unified_diff(old, &before, new, &after);
         let lines = text.lines();
         lines.map(|line| visible(line).into_owned()).collect()
     }

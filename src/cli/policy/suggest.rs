@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use similar::TextDiff;
 
 use crate::audit::{Access, Approvals, Approved, Found, Scan, Scanned};
 use crate::cli::env::Env;
@@ -20,6 +19,7 @@ use crate::policy::{
     BASH_SURFACE, Config, MAX_CONFIG_BYTES, NewRule, NewRules, Pattern, Policy, Question,
     SessionRules, TextFidelity, Verdict, is_path_surface,
 };
+use crate::presentation::evidence::unified_diff;
 use crate::presentation::text::visible;
 use crate::shell;
 use crate::spool::{OperatorFile, read_operator_file};
@@ -353,17 +353,7 @@ fn diff(before: &str, after: &str, label: &str) -> String {
     } else {
         label
     };
-    // A carriage return alone ends no line for `patch`.
-    let (old_lines, new_lines): (Vec<&str>, Vec<&str>) = (
-        before.split_inclusive('\n').collect(),
-        after.split_inclusive('\n').collect(),
-    );
-    TextDiff::configure()
-        .newline_terminated(true)
-        .diff_slices(&old_lines, &new_lines)
-        .unified_diff()
-        .header(old, label)
-        .to_string()
+    format!("{}\n", unified_diff(old, before, label, after))
 }
 
 fn print(

@@ -7,10 +7,12 @@
 //! A line within a hunk is told by the counts in the hunk's head, never by its looks: a removed line that begins with `-- ` is
 //! no head of a file.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;
-use similar::{ChangeTag, DiffOp, TextDiff};
+use similar::{DiffOp, group_diff_ops};
 
 use crate::wire::Evidence;
 
@@ -58,42 +60,66 @@ pub(super) fn entry(old_side: Side<'_>, old: &str, new_side: Side<'_>, new: &str
     super::entry(DIFF_LABEL, text)
 }
 
+/// The change from `old` to `new` as a unified diff, under these names. It does not end in a line feed; where nothing changes it has
+/// no more than its head.
+pub fn unified_diff(old_name: &str, old: &str, new_name: &str, new: &str) -> String {
+    unified(old_name, old, new_name, new, MAX_COMPARED)
+}
+
 fn unified(old_name: &str, old: &str, new_name: &str, new: &str, limit: usize) -> String {
     let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
     let new_lines: Vec<&str> = new.split_inclusive('\n').collect();
     let mut out = format!("--- {old_name}\n+++ {new_name}\n");
-    if old.len().saturating_add(new.len()) > limit {
-        let everything = DiffOp::Replace {
+    let hunks = if old.len().saturating_add(new.len()) > limit {
+        vec![vec![DiffOp::Replace {
             old_index: 0,
             old_len: old_lines.len(),
             new_index: 0,
             new_len: new_lines.len(),
-        };
-        push_head(&mut out, &[everything]);
-        for line in old_lines {
-            push(&mut out, '-', line);
-        }
-        for line in new_lines {
-            push(&mut out, '+', line);
-        }
+        }]]
     } else {
-        let diff = TextDiff::configure()
-            .timeout(MAX_TIME)
-            .diff_slices(&old_lines, &new_lines);
-        for hunk in diff.grouped_ops(CONTEXT) {
-            push_head(&mut out, &hunk);
-            for change in hunk.iter().flat_map(|op| diff.iter_changes(op)) {
-                let sign = match change.tag() {
-                    ChangeTag::Equal => ' ',
-                    ChangeTag::Delete => '-',
-                    ChangeTag::Insert => '+',
-                };
-                push(&mut out, sign, change.value());
+        group_diff_ops(compared(&old_lines, &new_lines), CONTEXT)
+    };
+    for hunk in hunks {
+        push_head(&mut out, &hunk);
+        for op in &hunk {
+            if let DiffOp::Equal { .. } = op {
+                push_lines(&mut out, ' ', &old_lines, op.old_range());
+            } else {
+                push_lines(&mut out, '-', &old_lines, op.old_range());
+                push_lines(&mut out, '+', &new_lines, op.new_range());
             }
         }
     }
     out.truncate(out.len() - 1);
     out
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the comparison takes its limit as a time of the clock; nothing else depends on it"
+)]
+/// How the lines of one side become those of the other. They are compared as numbers: the comparison is a large piece of code for
+/// each type that it is made for.
+fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffOp> {
+    let mut known: HashMap<&'a str, usize> = HashMap::new();
+    let mut number = |line: &&'a str| {
+        let next = known.len();
+        *known.entry(*line).or_insert(next)
+    };
+    let old: Vec<usize> = old.iter().map(&mut number).collect();
+    let new: Vec<usize> = new.iter().map(number).collect();
+    let mut found = Compact::new(Replace::new(Capture::new()), &*old, &*new);
+    let deadline = std::time::Instant::now().checked_add(MAX_TIME);
+    let (whole_old, whole_new) = (0..old.len(), 0..new.len());
+    let Ok(()) = myers::diff_deadline(&mut found, &*old, whole_old, &*new, whole_new, deadline);
+    found.into_inner().into_inner().into_ops()
+}
+
+fn push_lines(out: &mut String, sign: char, lines: &[&str], range: std::ops::Range<usize>) {
+    for line in lines.get(range).unwrap_or_default() {
+        push(out, sign, line);
+    }
 }
 
 fn push_head(out: &mut String, hunk: &[DiffOp]) {

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-pub use self::diff::{DIFF_LABEL, LineClass, line_classes};
+pub use self::diff::{DIFF_LABEL, LineClass, line_classes, unified_diff};
 pub use self::fields::{pointed_at, value_of};
 pub use self::patch::patched;
 use crate::wire::Evidence;
