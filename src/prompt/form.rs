@@ -214,7 +214,13 @@ impl Desk {
             id: shown.request.id,
             digest: shown.digest,
         };
-        self.put(now, asked, Sheet::new(question, layout), shown.time_left, None);
+        self.put(
+            now,
+            asked,
+            Sheet::new(question, layout),
+            shown.time_left,
+            None,
+        );
     }
 
     fn put(
