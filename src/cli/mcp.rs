@@ -158,6 +158,7 @@ fn forwarder(
         within: within.into_iter().collect(),
         serving_key: args.serving_key.clone(),
         generation: None,
+        is_hook: false,
     };
     Forwarder::open(env, place, who)
 }

@@ -46,7 +46,7 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
     let mut call = fields.call()?;
     if let Some((server, tool)) = of_server(&call.tool, &texts(input.get("mcpServers"))) {
         call.mcp_server = Some(server);
-        call.tool = tool;
+        call.spelled = Some(std::mem::replace(&mut call.tool, tool));
     }
     let own = fields.required("sessionId")?;
     let agent = fields.text("agent");
