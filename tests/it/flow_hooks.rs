@@ -689,20 +689,23 @@ fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_cal
     );
     let opencode = json!({"sessionId": "U", "agent": "build", "tool": "bash", "cwd": "/srv/shop",
                           "input": {"command": "make"}, "gate": "calls"});
+    // A launcher whose operator gave no name says that.
+    let unnamed = with(named.clone(), "session_id", json!("V"));
     let hooks: Vec<Hook> = [
-        ("claude-code", named),
-        ("claude-code", subagent),
-        ("opencode", opencode),
+        ("claude-code", "builder", named),
+        ("claude-code", "builder", subagent),
+        ("opencode", "builder", opencode),
+        ("claude-code", "unknown", unnamed),
     ]
     .iter()
-    .map(|(host, stdin)| {
+    .map(|(host, launched_as, stdin)| {
         let mut command = spool.hook_command(host);
-        command.env("ASKRELAY_AGENT", "builder");
+        command.env("ASKRELAY_AGENT", launched_as);
         Hook::start(&mut command, &stdin.to_string())
     })
     .collect();
     let mut judged_as = Vec::new();
-    until("three questions", || {
+    until("four questions", || {
         let waiting = spool.waiting("main");
         let requests = waiting
             .iter()
@@ -715,11 +718,17 @@ fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_cal
                 (session, agent.as_str().unwrap().to_owned())
             })
             .collect();
-        judged_as.len() == 3
+        judged_as.len() == 4
     });
     judged_as.sort();
     let owned = |(session, agent): (&str, &str)| (session.to_owned(), agent.to_owned());
-    let expected = [("S", "builder"), ("T", "reviewer"), ("U", "builder")].map(owned);
+    let expected = [
+        ("S", "builder"),
+        ("T", "reviewer"),
+        ("U", "builder"),
+        ("V", "reviewer"),
+    ]
+    .map(owned);
     assert_eq!(judged_as, expected);
     drop(hooks);
 }
