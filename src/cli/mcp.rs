@@ -42,12 +42,9 @@ pub(super) struct Args {
     /// Key that the session that is asked seals its answers with [env: ASKRELAY_SERVING_KEY]
     #[arg(long, value_name = "KEY")]
     serving_key: Option<String>,
-    /// Serve a session as well, and show its asks as forms in the client
+    /// Serve a session as well, and show its asks as forms in the client, which is credited with the answers
     #[arg(long)]
     serve: bool,
-    /// A person answers the forms of this client, and is credited; else the client is, as a program that grants nothing
-    #[arg(long, requires = "serve")]
-    person: bool,
     /// Rows of an ask before its evidence gives way [default: promptMaxRows of the configuration]
     #[arg(long, value_name = "N", requires = "serve", value_parser = clap::value_parser!(u16).range(1..))]
     max_rows: Option<u16>,

@@ -14,16 +14,10 @@ const ID: &str = "form-";
 /// Longest reason that is asked for, in characters.
 const MAX_REASON: u32 = 2000;
 
-/// The room of a client of which nothing is known, and of Claude Code: it shows four rows, and cuts each at the width of its window.
-const SMALL: Room = Room {
+/// What Claude Code shows in a window of 80 columns and 24 rows: four rows, each cut at the width of the window.
+const CLAUDE_CODE: Room = Room {
     rows: 4,
-    columns: 72,
-};
-
-/// The room of Codex in a window of 24 rows. It cuts without a mark what has no room beside the options.
-const CODEX: Room = Room {
-    rows: 10,
-    columns: 72,
+    columns: 74,
 };
 
 /// What a client says of itself when it comes.
@@ -48,12 +42,12 @@ pub fn hello(params: &Value) -> Hello {
     }
 }
 
-/// How much of a form a client of this name shows for certain.
-pub fn room(client: &str) -> Room {
-    match client {
-        "codex-mcp-client" => CODEX,
-        _ => SMALL,
-    }
+/// How much of a form a client of this name shows for certain; `None` where it is not known that nobody answers a form by accident.
+///
+/// In Codex a form takes the keyboard as soon as it comes, and takes single keys: a sentence that is typed for something else, and
+/// ended with Enter, chooses an option and sends it.
+pub fn room(client: &str) -> Option<Room> {
+    (client == "claude-code").then_some(CLAUDE_CODE)
 }
 
 /// The request that shows a form.
@@ -98,8 +92,10 @@ pub fn withdrawal(number: u64, why: &str) -> Value {
 
 /// The number of the form that an id is about.
 pub fn number(id: &Value) -> Option<u64> {
-    let number = id.as_str()?.strip_prefix(ID)?;
-    number.parse().ok()
+    let id = id.as_str()?;
+    let number = id.strip_prefix(ID)?.parse().ok()?;
+    // As it was sent, and in no other spelling.
+    (id == format!("{ID}{number}")).then_some(number)
 }
 
 /// What the result of a form comes to.
@@ -182,6 +178,14 @@ mod tests {
     }
 
     #[test]
+    fn forms_go_only_where_what_is_typed_for_something_else_answers_none() {
+        assert!(room("claude-code").is_some());
+        for other in ["codex-mcp-client", "", "Claude-Code", "claude-code-2"] {
+            assert_eq!(room(other), None);
+        }
+    }
+
+    #[test]
     fn a_form_has_one_option_to_choose_and_no_default() {
         let form = Form {
             message: "command : ls".into(),
@@ -199,7 +203,14 @@ mod tests {
             withdrawal(7, "it went")["params"]["requestId"],
             request["id"]
         );
-        for other in [json!(7), json!("form-"), json!("form--1"), json!("7")] {
+        for other in [
+            json!(7),
+            json!("form-"),
+            json!("form--1"),
+            json!("form-07"),
+            json!("form-+7"),
+            json!("7"),
+        ] {
             assert_eq!(number(&other), None, "{other}");
         }
     }

@@ -177,6 +177,11 @@ impl Sheet {
         let Some((_, does)) = options.into_iter().find(|(offered, _)| offered == label) else {
             return Said::NotOffered;
         };
+        let is_contradicted = matches!(denial(reason), Choice::DenyWithReason(_));
+        if is_contradicted && does != Does::No {
+            // A reason is for a no: whoever wrote one may have meant something else altogether.
+            return Said::NotOffered;
+        }
         match does {
             Does::No => Said::Chosen(denial(reason)),
             Does::Takes(index) => self.lead(self.question.choose(index)),
@@ -309,10 +314,17 @@ impl Sheet {
         let alone = asked.len();
         let core: Vec<Fact> = asked.into_iter().chain(context).collect();
         let evidence: Vec<Fact> = parted(&self.question.evidence).collect();
-        let fitted = fit::fit(&core, &evidence, budget, columns, Labels::Tight);
+        // No core fact is cut, however long: it has pages enough.
+        let mut laid = fit::fit(&core, &[], Budget::NONE, columns, Labels::Tight).rows;
+        let left = Budget {
+            rows: budget.rows.saturating_sub(laid.len()),
+            ..budget
+        };
+        let fitted = fit::fit(&[], &evidence, left, columns, Labels::Tight);
+        laid.extend(fitted.rows);
         let mut rows: Vec<String> = Vec::new();
         let (mut core_rows, mut is_shared) = (0, false);
-        for fact in fitted.rows.chunk_by(|one, other| one.part == other.part) {
+        for fact in laid.chunk_by(|one, other| one.part == other.part) {
             let is_context = |part| matches!(part, Part::Core(index) if index >= alone);
             let shares = fact.len() == 1 && fact.iter().all(|row| is_context(row.part));
             for row in fact {
@@ -510,8 +522,8 @@ mod tests {
                 page = next(page.say(on, None));
             }
             assert!(may_allow && all.contains("sh"), "{all}");
-            let everything = next(page.say("Show everything", None));
-            assert_eq!(everything.page, 0);
+            // Nothing was left out, so there is no more to show.
+            assert_eq!(page.say("Show everything", None), Said::NotOffered);
         }
     }
 

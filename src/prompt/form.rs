@@ -16,6 +16,7 @@ use super::{Answerer, PersonEvent, PersonEvents, Prompter, named, question};
 use crate::clock::{self, Moment};
 use crate::presentation::fit::Budget;
 use crate::presentation::form::{Form, Layout, Offer, Room, Said, Sheet, denial};
+use crate::presentation::text;
 use crate::serve::Shown;
 use crate::wire::{Digest, RequestId, UserSurface};
 
@@ -27,6 +28,9 @@ const MOST_AGAIN: u32 = 2;
 
 /// How long a client is left alone that has put a form away at once, times the number of the attempt: one that is still starting does so.
 const BREATHER: Duration = Duration::from_secs(1);
+
+/// Most UTF-16 units of what a client says that a reason repeats. It is made visible by whoever shows it.
+const MAX_TOLD: usize = 300;
 
 /// Most characters of a client's name that are kept.
 const MAX_NAME: usize = 40;
@@ -267,7 +271,7 @@ impl Desk {
         let seen_at = before.map_or(open.put_at, |before| before.max(open.put_at));
         let is_soon = now.since(seen_at) < TOO_SOON;
         let is_too_soon = is_soon && self.settings.credit == Credit::Person;
-        let client = crate::presentation::text::visible(&self.settings.client).into_owned();
+        let client = text::clip_utf16(&self.settings.client, MAX_TOLD).into_owned();
         let said = match reply {
             FormReply::Dismissed if is_soon => {
                 let why = "the form was dismissed at once";
@@ -278,7 +282,7 @@ impl Desk {
                 return self.nobody(open.asked, format!("the form was dismissed in {client}"));
             }
             FormReply::Failed(why) => {
-                let why = crate::presentation::text::visible(&why).into_owned();
+                let why = text::clip_utf16(&why, MAX_TOLD);
                 return self.nobody(open.asked, format!("{client} did not show the form: {why}"));
             }
             FormReply::Accepted { .. } | FormReply::Declined if is_too_soon => {
@@ -336,7 +340,7 @@ impl Desk {
             let again = Some(Again { times, after });
             self.put(now, open.asked, open.sheet, open.left, again);
         } else {
-            let client = crate::presentation::text::visible(&self.settings.client).into_owned();
+            let client = text::clip_utf16(&self.settings.client, MAX_TOLD).into_owned();
             self.nobody(
                 open.asked,
                 format!("{why}, three times in a row, in {client}"),
@@ -585,7 +589,7 @@ mod tests {
             scene.reply_after(1, number, FormReply::Failed("no \u{1b}[2J form".into()));
             assert_eq!(
                 unanswered(scene.event()),
-                "claude-code did not show the form: no <ESC>[2J form"
+                "claude-code did not show the form: no \u{1b}[2J form"
             );
         }
     }
@@ -641,6 +645,26 @@ mod tests {
     }
 
     #[test]
+    fn a_yes_with_a_reason_for_a_no_is_no_answer() {
+        let mut scene = Scene::new(Credit::Person);
+        let (number, _) = scene.show(asking("a", "make"));
+        let both = FormReply::Accepted {
+            answer: Some("Yes".into()),
+            reason: Some("of the tests are red".into()),
+        };
+        scene.reply_after(1_000, number, both);
+        assert!(scene.event().is_none());
+        let (again, _) = scene.last();
+        assert_ne!(again, number);
+        let blank = FormReply::Accepted {
+            answer: Some("Yes".into()),
+            reason: Some(" ".into()),
+        };
+        scene.reply_after(1_000, again, blank);
+        assert_eq!(chosen(scene.event()).0, Choice::Once);
+    }
+
+    #[test]
     fn an_answer_to_a_form_that_was_taken_back_decides_nothing() {
         let mut scene = Scene::new(Credit::Program);
         let (first, _) = scene.show(asking("a", "make"));
@@ -663,7 +687,8 @@ mod tests {
 
     #[test]
     fn no_yes_is_taken_before_all_that_would_run_has_been_on_a_page() {
-        let command = format!("echo {}; rm -rf /", "x ".repeat(300));
+        // One command, of which nothing else tells what it does at its end.
+        let command = format!("python3 -c '{}rm -rf /'", "a = 1; ".repeat(300));
         let mut scene = Scene::new(Credit::Program);
         let (mut number, mut form) = scene.show(asking("a", &command));
         assert!(form.note.contains("page 1 of"), "{}", form.note);

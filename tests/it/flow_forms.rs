@@ -18,6 +18,17 @@ struct Agent {
 impl Agent {
     /// One that has said hello with these capabilities.
     fn with(spool: &TestSpool, args: &[&str], env: &[(&str, &str)], capabilities: &Value) -> Self {
+        Self::called("claude-code", spool, args, env, capabilities)
+    }
+
+    /// As [`Self::with`], in a client of this name.
+    fn called(
+        name: &str,
+        spool: &TestSpool,
+        args: &[&str],
+        env: &[(&str, &str)],
+        capabilities: &Value,
+    ) -> Self {
         let mut command = spool.relay();
         command
             .args(["mcp", "--serve"])
@@ -30,7 +41,7 @@ impl Agent {
         agent.say(
             &json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {
                 "protocolVersion": "2025-11-25", "capabilities": capabilities,
-                "clientInfo": {"name": "claude-code", "version": "1.0"},
+                "clientInfo": {"name": name, "version": "1.0"},
             }}),
         );
         let said_hello = |message: &Value| message["id"] == "hello";
@@ -166,46 +177,15 @@ fn what_no_rule_decides_is_a_form_and_its_answer_is_credited_to_the_client() {
 }
 
 #[test]
-fn where_the_operator_says_so_a_person_is_credited_and_may_grant() {
+fn a_client_whose_forms_take_what_is_typed_for_something_else_gets_none() {
     let spool = TestSpool::new();
-    let mut agent = Agent::serving(&spool, &["--person"]);
-    let child = spool
-        .ask_as("scout", "P")
-        .value("make all")
-        .grant("bash=make *")
-        .start();
-    let form = agent.form();
-    let wanted = options(&form)
-        .into_iter()
-        .find(|label| label.contains("for this session"));
-    read_it();
-    agent.accept(&form, &json!({"answer": wanted}));
-    let form = agent.form();
-    let whole = options(&form)
-        .into_iter()
-        .find(|label| label.contains("(until it ends)"));
-    assert!(text(&form).contains("make all"), "{form}");
-    read_it();
-    agent.accept(&form, &json!({"answer": whole}));
-    let ended = child.end();
-    let decision = &ended.approved().json["decidedBy"]["decision"];
-    assert_eq!(decision, &json!({"kind": "user", "via": "select"}));
-    assert_eq!(
-        ask(&spool, "make install").end().approved().json["resolution"],
-        "session_approved"
+    let forms = json!({"elicitation": {"form": {}}});
+    let agent = Agent::called("codex-mcp-client", &spool, &["--session", "P"], &[], &forms);
+    agent.said(
+        "session P is not served here: it is not known that what is typed in codex-mcp-client",
     );
-    // Faster than anybody can read: it is put again, and in the end nobody has answered.
-    let child = ask(&spool, "rm x");
-    for _ in 0..3 {
-        let form = agent.form();
-        agent.accept(&form, &json!({"answer": "Yes"}));
-    }
-    let ended = child.end();
-    let reason = ended.unruled().json["denialReason"].as_str().unwrap();
-    assert!(
-        reason.contains("sooner than anybody can have read it"),
-        "{reason}"
-    );
+    assert!(!is_served(&spool, "P"));
+    assert_eq!(agent.messages().len(), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::cli::output;
 use crate::host::elicitation::{self, Hello};
@@ -16,7 +16,11 @@ use crate::presentation::form::Form;
 use crate::prompt::{FormClient, FormReplies, FormReply};
 
 /// What the client has said so far.
-pub(super) struct Forms(Mutex<Known>);
+pub(super) struct Forms {
+    known: Mutex<Known>,
+    /// The input has ended: nobody is there any more.
+    over: Notify,
+}
 
 struct Known {
     hello: Option<Hello>,
@@ -35,11 +39,15 @@ impl Forms {
             begins: Some(begins),
             replies: None,
         };
-        (Self(Mutex::new(known)), begun)
+        let forms = Self {
+            known: Mutex::new(known),
+            over: Notify::new(),
+        };
+        (forms, begun)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The client has said who it is.
@@ -58,6 +66,16 @@ impl Forms {
             // The server may be ending.
             let _told = begins.send(hello);
         }
+    }
+
+    /// The client is gone. Calls of its own may still be on their way out.
+    pub(super) fn end(&self) {
+        self.over.notify_one();
+    }
+
+    /// Resolves once the client is gone.
+    pub(super) async fn is_over(&self) {
+        self.over.notified().await;
     }
 
     /// From now on replies go here.

@@ -27,7 +27,6 @@ pub(super) struct Serving<'a> {
     place: &'a Place<'a>,
     loaded: Loaded,
     wanted: Wanted,
-    credit: Credit,
     /// Its id.
     pub(super) session: SessionId,
     /// Whether the command line names it.
@@ -52,11 +51,6 @@ impl<'a> Serving<'a> {
             place,
             loaded,
             wanted,
-            credit: if args.person {
-                Credit::Person
-            } else {
-                Credit::Program
-            },
             session,
             is_named: args.session.is_some(),
         })
@@ -100,6 +94,15 @@ impl<'a> Serving<'a> {
                 "serve it with `askrelay serve` in a terminal of its own",
             ));
         }
+        let Some(room) = elicitation::room(&hello.name) else {
+            return Err(Hinted::usage(
+                format!(
+                    "it is not known that what is typed in {} for something else is no answer to a form; only of Claude Code it is",
+                    name(hello)
+                ),
+                "serve it with `askrelay serve` in a terminal of its own",
+            ));
+        };
         if let Some(pid) = self.agent_above() {
             return Err(Hinted::usage(
                 format!(
@@ -117,27 +120,24 @@ impl<'a> Serving<'a> {
         let (events, person) = mpsc::unbounded_channel();
         let settings = FormSettings {
             client: hello.name.clone(),
-            credit: self.credit,
-            room: elicitation::room(&hello.name),
+            credit: Credit::Program,
+            room,
             budget: prepared.dialog.budget,
         };
         let (prompter, replies) = FormPrompter::new(Box::new(Client(shown)), settings, events);
         forms.listen(replies);
         let server = prepared.start(Some(Box::new(prompter)), person)?;
-        output::say(&match self.credit {
-            Credit::Person => format!(
-                "its asks are forms in {}, which a person answers",
-                name(hello)
-            ),
-            Credit::Program => format!(
-                "its asks are forms in {}; who answers them is credited as {}, and as no person (--person)",
-                name(hello),
-                form_program(&hello.name)
-            ),
-        });
+        output::say(&format!(
+            "its asks are forms in {}; who answers them is credited as {}, and as no person",
+            name(hello),
+            form_program(&hello.name)
+        ));
         server
             .run(async move {
-                let _ended = stopped.await;
+                tokio::select! {
+                    _ = stopped => {}
+                    () = forms.is_over() => {}
+                }
             })
             .await?;
         Ok(())

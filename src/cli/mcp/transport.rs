@@ -101,8 +101,11 @@ where
                     Err(refusal) => write(&self.output, &refusal).await.ok()?,
                 }
             }
-            let read = self.input.read(&mut self.chunk).await.ok()?;
+            let read = self.input.read(&mut self.chunk).await.unwrap_or_default();
             if read == 0 {
+                if let Some(forms) = &self.forms {
+                    forms.end();
+                }
                 // What nothing has ended is no message.
                 return None;
             }
