@@ -17,6 +17,7 @@
     reason = "a test reads files and clocks itself, and fails by panicking"
 )]
 
+mod acp;
 mod agents;
 mod app_server;
 mod bash;
