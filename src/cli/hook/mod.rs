@@ -32,6 +32,7 @@ use crate::host::hook::{self, Asking, Gate, Host, Input, Unusable, Verdict};
 use crate::policy::Hooks;
 use crate::presentation::text::visible;
 use crate::process;
+use crate::spool::leads_somewhere;
 use crate::wire::{DecisionSource, DecisionState, MAX_REQUEST_BYTES, tool_input_from_json};
 
 /// What is left of the host's own time when the hook gives up.
@@ -231,6 +232,10 @@ impl Hook {
         if call.cwd.as_os_str().is_empty() {
             call.cwd = self.env.cwd().cloned().unwrap_or_default();
         }
+        let directory = call.cwd.clone();
+        call.open_as(self.host, self.env.host_home().as_deref(), |path| {
+            leads_somewhere(&directory.join(path))
+        });
         let left = self
             .gives_up
             .saturating_sub(clock::now().since(self.started));
