@@ -285,6 +285,7 @@ pub(crate) fn child_role(
         session_id: session_id.clone(),
         agent_name: "bench".to_owned(),
         generation: Generation::Current,
+        where_nobody_serves: askrelay::ask::WhereNobodyServes::Wait,
     };
     let log =
         ReviewLog::open(&dir.join(format!("{session_id}.jsonl")), Options::default()).unwrap();
@@ -301,6 +302,7 @@ pub(crate) fn child_role(
         path: Vec::new(),
         rules_only: false,
         guard: false,
+        verdict_only: false,
     };
     let local = tokio::task::LocalSet::new();
     let times = local.block_on(&runtime, async {

@@ -2,7 +2,7 @@
 //!
 //! A command line is taken apart, so that whoever judges it has every command in it, and whoever decides sees what really runs.
 
-use crate::policy::BASH_SURFACE;
+use crate::policy::{BASH_SURFACE, OUTSIDE_SANDBOX_SURFACE, is_command_surface};
 use crate::shell::{self, Floor, Reading, Unit};
 use crate::wire::{
     AskingUnit, Evidence, ForwardedAccessIntent, PayloadKind, Principal, PromptPayload,
@@ -37,7 +37,7 @@ impl PlainAsk {
     /// Kind of the gate.
     pub fn kind(&self) -> PayloadKind {
         self.kind.unwrap_or(match self.surface.as_str() {
-            BASH_SURFACE => PayloadKind::Bash,
+            BASH_SURFACE | OUTSIDE_SANDBOX_SURFACE => PayloadKind::Bash,
             "mcp" => PayloadKind::Mcp,
             "skill" => PayloadKind::Skill,
             "path" | "path_read" | "path_write" | "read" | "write" | "edit" | "find" | "grep"
@@ -52,7 +52,7 @@ impl PlainAsk {
     /// The complete payload. Who asks is filled in by the serving session.
     pub fn payload(&self) -> PromptPayload {
         let skill = matches!(self.kind(), PayloadKind::Skill | PayloadKind::SkillRead);
-        let reading = (self.surface == BASH_SURFACE).then(|| shell::read(&self.value));
+        let reading = is_command_surface(&self.surface).then(|| shell::read(&self.value));
         let hidden = reading.as_ref().and_then(hidden_most);
         PromptPayload {
             kind: self.kind(),
@@ -85,7 +85,7 @@ pub fn intent_of(
     principal: Principal,
 ) -> ForwardedAccessIntent {
     let facts = &payload.request;
-    let reading = (facts.surface == BASH_SURFACE).then(|| shell::read(&facts.value));
+    let reading = is_command_surface(&facts.surface).then(|| shell::read(&facts.value));
     ForwardedAccessIntent {
         surface: facts.surface.clone(),
         match_values: spellings.values,

@@ -67,6 +67,8 @@ pub struct Ask {
     /// It is about a call that is asked by another name as well: what holds where no rule is about it is not wanted either. Counts with
     /// `rules_only` alone.
     pub guard: bool,
+    /// Nobody is to be asked, also where a rule says so: see [`Decision::is_unasked`]. Counts with `rules_only` alone.
+    pub verdict_only: bool,
 }
 
 /// How an ask ended, and what is known about it.
@@ -103,6 +105,17 @@ pub struct Settings {
     pub generation: Generation,
     /// Whose answers are believed.
     pub trust: Trust,
+    /// What is done where it is certain that nobody serves the session.
+    pub where_nobody_serves: WhereNobodyServes,
+}
+
+/// What is done where it is certain that nobody serves the session that is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhereNobodyServes {
+    /// It is waited for as long as for one whose server has ended: whoever starts a child may start its server at the same time.
+    Wait,
+    /// Nothing is asked.
+    GiveUp,
 }
 
 /// Whose answers a requester believes.

@@ -34,7 +34,7 @@ pub(super) fn created(shared: &Shared, request: &ForwardedPermissionRequest) -> 
 /// The ask has ended; `None` where it came to nothing, as whoever asked rules only had to expect.
 pub(super) fn ended(shared: &Shared, id: &RequestId, outcome: &Outcome) -> Option<Entry> {
     match outcome {
-        Outcome::Decided(decision) if decision.is_unruled() => None,
+        Outcome::Decided(decision) if decision.is_left() => None,
         Outcome::Decided(decision) => {
             Some(received(shared, id, Some(decision), &decision.decided_by))
         }

@@ -61,6 +61,7 @@ pub(super) fn request_of(shared: &Shared, ask: &Ask, id: &RequestId) -> Forwarde
         agent_name,
         generation,
         trust: _,
+        where_nobody_serves: _,
     } = &shared.settings;
     ForwardedPermissionRequest {
         id: id.clone(),
@@ -84,6 +85,7 @@ pub(super) fn request_of(shared: &Shared, ask: &Ask, id: &RequestId) -> Forwarde
             path: ask.path.clone(),
             rules_only: ask.rules_only,
             guard: ask.guard,
+            verdict_only: ask.verdict_only,
         }),
         was_replaced: false,
     }

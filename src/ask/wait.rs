@@ -15,7 +15,7 @@ use super::state::{
 };
 use super::submit::{adopt_or_mint, request_of, submit};
 use super::verify::{Expected, Mismatch, Seen};
-use super::{Abandonment, Answer, Ask, Settings, Trust, Verified};
+use super::{Abandonment, Answer, Ask, Settings, Trust, Verified, WhereNobodyServes};
 use super::{describe, record};
 use crate::audit::{Entry, ReviewLog};
 use crate::clock::{self, Moment};
@@ -114,6 +114,14 @@ impl Shared {
                 seen
             }
         }
+    }
+
+    /// Whether nothing need be asked, for nobody would answer.
+    fn gives_up_at_once(&self) -> bool {
+        let guard = self.liveness.lock().unwrap_or_else(PoisonError::into_inner);
+        self.settings.where_nobody_serves == WhereNobodyServes::GiveUp
+            && self.settings.generation == Generation::Current
+            && guard.0.is_nobody_there()
     }
 
     /// Looks for a response. With many asks waiting, a poll lists the directory once for all of them.
@@ -248,6 +256,13 @@ pub(super) async fn ask(shared: &Shared, ask: Ask) -> Answer {
         let abandonment = Abandonment::NotServing {
             target: shared.settings.target.clone(),
             liveness: Liveness::OtherKey,
+        };
+        return done(&id, abandon(shared, &id, abandonment));
+    }
+    if shared.gives_up_at_once() {
+        let abandonment = Abandonment::NotServing {
+            target: shared.settings.target.clone(),
+            liveness: Liveness::Absent,
         };
         return done(&id, abandon(shared, &id, abandonment));
     }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::decider::DeciderKind;
 use super::event::Ending;
 use super::logged::{Logged, Outcome};
-use crate::policy::{BASH_SURFACE, is_path_surface};
+use crate::policy::{is_command_surface, is_path_surface};
 use crate::presentation::secrets::REDACTED;
 
 /// Most values that are told apart.
@@ -130,7 +130,7 @@ fn value_of(entry: &Logged) -> Value<'_> {
         return Value::NotTold;
     };
     let key = match surface {
-        BASH_SURFACE => "command",
+        surface if is_command_surface(surface) => "command",
         "skill" => "skillName",
         surface if is_path_surface(surface) => "path",
         _ if entry.text("target").is_some() => "target",

@@ -228,6 +228,7 @@ impl<'a> Asking<'a> {
                 within: within.into_iter().collect(),
                 serving_key: self.serving_key.clone(),
                 generation: None,
+                is_hook: false,
             },
         )
     }
@@ -466,7 +467,7 @@ fn call_of(ask: Ask, directory: &std::path::Path) -> ToolCall {
         |of_session| directory.join(of_session),
     );
     let mut call = ToolCall::new(ask.call.tool, ask.call.input, cwd);
-    call.evidence = ask.call.evidence;
+    call.evidence.extend(ask.call.evidence);
     call.files = ask.call.files;
     if let (None, Some(named)) = (call.directory(), ask.call.directory) {
         call.cwd.push(named);

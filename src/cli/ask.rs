@@ -83,6 +83,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         serving_key: args.serving_key.clone(),
         generation: args.peer.as_ref().map(|_| Generation::G1),
         within: Vec::new(),
+        is_hook: false,
     };
     let forwarder = Forwarder::open(env, &place, who)?;
     let json = args.json;

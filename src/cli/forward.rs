@@ -5,13 +5,12 @@
 //!
 //! It decides nothing. Whatever goes wrong is an answer that says so, and never an approval.
 
-use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
-use std::time::Duration;
 
 use serde_json::Value;
+
+mod gated;
 
 use super::env::{self, Env};
 use super::pin::Pins;
@@ -19,23 +18,20 @@ use super::place::Place;
 use super::role::{Ancestor, Own};
 use super::{input, output, role};
 use crate::ask::{
-    Abandonment, Answer, Ask, Outcome, PlainAsk, Requester, Settings, Spellings, intent_of,
-    unaddressed,
+    Abandonment, Answer, Ask, Outcome, PlainAsk, Requester, Settings, Spellings, WhereNobodyServes,
+    intent_of, unaddressed,
 };
 use crate::audit::ReviewLog;
 use crate::clock;
 use crate::host::hook::Reach;
-use crate::host::{Asked, ToolCall, agent_sessions};
+use crate::host::{Asked, ToolCall};
 use crate::policy::{BASH_SURFACE, Config, is_path_surface};
 use crate::presentation::denial::{DenialContext, agent_text};
 use crate::spool::{LivenessProbe, Missing, Spool, Watch, path_spellings};
 use crate::wire::{
-    ApprovalGrant, Decision, DecisionSource, Evidence, ForwardedAccessIntent, Generation, Hop,
-    Liveness, PayloadKind, Principal, PromptPayload, RequestSource, SessionId,
+    Decision, Evidence, Generation, Hop, Liveness, PayloadKind, Principal, PromptPayload,
+    RequestSource, SessionId,
 };
-
-/// Most bytes of evidence that all asks about the paths of one call have together.
-const MAX_GUARDS_BYTES: usize = 16 << 20;
 
 /// Who asks, and whom, as far as the command line says.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +48,8 @@ pub(super) struct Who {
     pub(super) serving_key: Option<String>,
     /// For which generation of the peer requests are written, where the configuration is not to say.
     pub(super) generation: Option<Generation>,
+    /// Whether it is a hook: its host has been running for a while, and so would be who serves.
+    pub(super) is_hook: bool,
 }
 
 /// Forwards the asks of one process.
@@ -131,67 +129,6 @@ impl Ruling {
     }
 }
 
-/// What is granted where nothing wider is suggested: exactly what is asked. A text that would be a pattern suggests nothing.
-fn exactly(asked: &Asked, intent: Option<&ForwardedAccessIntent>) -> Vec<ApprovalGrant> {
-    let canonical = intent.and_then(|intent| intent.boundary_value.as_ref());
-    let exact = canonical.unwrap_or(&asked.value);
-    let is_pattern = exact.contains(['*', '?']) || exact.starts_with(['~', '$']);
-    let grant = ApprovalGrant {
-        surface: asked.surface.clone(),
-        pattern: exact.clone(),
-    };
-    Some(grant).filter(|_| !is_pattern).into_iter().collect()
-}
-
-/// A time to wait as it can be told: in tenths of a second.
-fn in_tenths(time: Duration) -> Duration {
-    let tenths = time.as_millis() / 100;
-    match u64::try_from(tenths) {
-        Ok(tenths @ 1..) => Duration::from_millis(tenths.saturating_mul(100)),
-        Ok(0) | Err(_) => time,
-    }
-}
-
-/// Waits for asks of rules only that all are about one call: until one of them is denied, or until all are answered. What settles
-/// the call is given back: a denial; else what somebody allowed who was asked.
-async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Option<Ruling> {
-    let mut asks: Vec<_> = asks.into_iter().map(|ask| Some(Box::pin(ask))).collect();
-    let mut allowed = None;
-    poll_fn(|context| {
-        let mut waits = false;
-        for slot in &mut asks {
-            let Some(ask) = slot else { continue };
-            let Poll::Ready(ruling) = ask.as_mut().poll(context) else {
-                waits = true;
-                continue;
-            };
-            *slot = None;
-            let decision = ruling.decision();
-            if decision.is_unruled() {
-                continue;
-            }
-            if !decision.is_approved() {
-                return Poll::Ready(Some(ruling));
-            }
-            if is_from_a_person(&decision) {
-                allowed = Some(ruling);
-            }
-        }
-        if waits {
-            Poll::Pending
-        } else {
-            Poll::Ready(allowed.take())
-        }
-    })
-    .await
-}
-
-/// Whether a person was asked about this very call. What was granted for longer, and what a program allowed, is about the one name that it
-/// was about: it lets nothing run under another.
-fn is_from_a_person(decision: &Decision) -> bool {
-    matches!(decision.decided_by.effective(), DecisionSource::User { .. })
-}
-
 impl Forwarder {
     /// Resolves who asks whom. An error is one of usage: nothing can be asked like this.
     pub(super) fn open(env: &Env, place: &Place<'_>, who: Who) -> anyhow::Result<Self> {
@@ -240,113 +177,16 @@ impl Forwarder {
         }
     }
 
-    /// Holds rules against a call, and has somebody asked about it as far as `reach` goes.
-    ///
-    /// What denies it comes first, whichever rule that is, and no yes goes past it. A person who was asked about the call by one of its names
-    /// and has allowed it is asked again only where a rule for the call itself says so.
-    pub(super) async fn gated(&self, call: ToolCall, reach: Reach) -> Gated {
-        let started = clock::now();
-        let budget = call.timeout.unwrap_or(self.config.forwarding_timeout);
-        let asked = self.asked(&call);
-        let mut evidence = input::evidence(&call.cwd, &call.tool, &asked.value, &call.input);
-        evidence.extend(self.added(&call.tool, &call.input).await);
-        evidence.extend(call.evidence.iter().cloned());
-        let own = Hop {
-            session_id: self.own.id.clone(),
-            agent_name: self.agent.clone(),
-        };
-        let path = agent_sessions(&own, &self.who.within, call.agent.as_ref());
-        let cwd = match call.directory() {
-            Some(directory) => call.cwd.join(directory),
-            None => call.cwd.clone(),
-        };
-        let (_, home) = path_spellings(".", &call.cwd);
-        let is_outside = |path: &str| {
-            let (_, canonical) = path_spellings(path, &call.cwd);
-            !Path::new(&canonical).starts_with(&home)
-        };
-        let ask_of = |asked: &Asked, rules_only: bool| {
-            let mut payload = asked.plain().payload();
-            if !call.tool.eq_ignore_ascii_case(&asked.surface) {
-                payload.request.invoked_tool_name = Some(call.tool.clone());
-            }
-            payload.evidence.clone_from(&evidence);
-            if asked.kind == PayloadKind::ExternalDirectory {
-                payload.evidence.push(Evidence {
-                    label: "working directory".to_owned(),
-                    text: home.clone(),
-                    detail: None,
-                });
-            }
-            let mut ask = self.complete(payload, &cwd, path.clone());
-            ask.grants = exactly(asked, ask.access_intent.as_ref());
-            ask.timeout = in_tenths(budget.saturating_sub(clock::now().since(started)));
-            ask.rules_only = rules_only;
-            ask
-        };
-        let guards = call.guards(&asked, is_outside);
-        // A call of many paths is not written down whole for each of them.
-        let length: usize = evidence.iter().map(|entry| entry.text.len()).sum();
-        let is_shown = length.saturating_mul(guards.len()) <= MAX_GUARDS_BYTES;
-        let guards = guards.iter().enumerate().map(|(place, guard)| {
-            let mut ask = ask_of(guard, true);
-            if !is_shown {
-                ask.payload.evidence = vec![Evidence {
-                    label: "not shown".to_owned(),
-                    text:
-                        "the rest of the call, which is too long to be shown for each of its paths"
-                            .to_owned(),
-                    detail: None,
-                }];
-            }
-            ask.guard = true;
-            ask.id = call.id.as_ref().map(|id| format!("{id}.{place}"));
-            self.send(ask)
-        });
-        let said = until_settled(guards.collect()).await;
-        let allowed_by_a_person = match said {
-            Some(ruling) if !ruling.decision().is_approved() => {
-                return Gated::Ruled(Box::new(ruling));
-            }
-            // Who has not seen the call has not allowed it.
-            other => other.filter(|_| is_shown),
-        };
-        let is_within = || call.looks_at_its_path_only() && !is_outside(&asked.value);
-        let rules_only = match reach {
-            _ if allowed_by_a_person.is_some() => true,
-            Reach::All => false,
-            Reach::Rules => call.is_seen_whole(),
-            Reach::RulesWithin => is_within(),
-        };
-        let mut ask = ask_of(&asked, rules_only);
-        // Of what it is asked as, not of its guards: a universal allow is no rule about those, and would be made a question by it.
-        if let (Some(floor), Some(intent)) = (call.floor(), &mut ask.access_intent) {
-            intent.floor.get_or_insert_with(|| floor.to_owned());
-        }
-        ask.id.clone_from(&call.id);
-        if !call.grants.is_empty() {
-            ask.grants.clone_from(&call.grants);
-        }
-        let ruling = self.send(ask).await;
-        if !(rules_only && ruling.decision().is_unruled()) {
-            return Gated::Ruled(Box::new(ruling));
-        }
-        match allowed_by_a_person {
-            Some(yes) => Gated::Ruled(Box::new(yes)),
-            None => Gated::Left(Box::new(ruling)),
-        }
-    }
-
     /// What is asked of a call. A tool that the configuration knows to run command lines is one.
     fn asked(&self, call: &ToolCall) -> Asked {
         let shell = self.config.shell_tools.get(&call.tool);
         let command = shell.and_then(|shell| call.input.get(&shell.command_argument)?.as_str());
         match command {
-            Some(command) => Asked {
+            Some(command) => call.named(Asked {
                 surface: BASH_SURFACE.to_owned(),
                 kind: PayloadKind::Bash,
                 value: command.to_owned(),
-            },
+            }),
             None => call.asked(),
         }
     }
@@ -450,6 +290,7 @@ impl Forwarder {
             path,
             rules_only: false,
             guard: false,
+            verdict_only: false,
             payload,
         }
     }
@@ -505,6 +346,11 @@ impl Forwarder {
             session_id: self.own.id.clone(),
             agent_name: self.agent.clone(),
             generation: self.generation,
+            where_nobody_serves: if self.who.is_hook {
+                WhereNobodyServes::GiveUp
+            } else {
+                WhereNobodyServes::Wait
+            },
         };
         let (watch, log) = (channel.watch.clone(), Arc::clone(&self.log));
         let requester = Requester::new(&channel.spool, settings, watch, log);

@@ -97,6 +97,7 @@ fn forwarder(env: &Env, place: &Place<'_>, args: &Args) -> anyhow::Result<Forwar
         within: within.into_iter().collect(),
         serving_key: args.serving_key.clone(),
         generation: None,
+        is_hook: false,
     };
     Forwarder::open(env, place, who)
 }

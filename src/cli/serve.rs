@@ -195,6 +195,7 @@ fn asking(
         agent_name: agent.to_owned(),
         generation,
         trust,
+        where_nobody_serves: ask::WhereNobodyServes::Wait,
     })
 }
 

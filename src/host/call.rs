@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::opened::Told;
 use crate::ask::PlainAsk;
-use crate::policy::BASH_SURFACE;
+use crate::policy::{BASH_SURFACE, OUTSIDE_SANDBOX_SURFACE};
 use crate::presentation::evidence::{patched, pointed_at, value_of};
-use crate::wire::{ApprovalGrant, Evidence, Hop, PayloadKind};
+use crate::wire::{ApprovalGrant, Evidence, Hop, PayloadKind, SENTINEL_OUTSIDE_SANDBOX};
 
 /// Most files of one patch that rules are held against one by one.
 const MAX_PATCHED: usize = 64;
@@ -39,6 +39,9 @@ pub(super) const PATH_MEMBERS: [&str; 7] = [
 /// Names under which tools are told a command line.
 const COMMAND_MEMBERS: [&str; 3] = ["command", "cmd", "script"];
 
+/// By which a call says that it is not to run in the sandbox.
+const DISABLE_SANDBOX: &str = "dangerouslyDisableSandbox";
+
 /// Lifts an allow to an ask: the input names more than one path, and it cannot be seen which one counts.
 const FLOOR_PATHS: &str = "<paths-differ>";
 /// Lifts an allow to an ask: the name of the tool can be read as one of several servers.
@@ -47,6 +50,9 @@ const FLOOR_SERVER: &str = "<server-unclear>";
 const FLOOR_UNCLEAR: &str = "<path-unclear>";
 /// Lifts an allow to an ask: a tool for commands or files whose input says none that can be read.
 const FLOOR_UNREAD: &str = "<input-unread>";
+
+/// Lifts an allow to an ask: the call works on more files than rules are held against one by one.
+const FLOOR_FILES: &str = "<too-many-files>";
 
 /// One call of a tool, as its host states it.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,10 +80,16 @@ pub struct ToolCall {
     pub(super) told: Vec<Told>,
     /// Id of the ask where the host has one.
     pub id: Option<String>,
+    /// Id of the call, where the host says it.
+    pub use_id: Option<String>,
+    /// How the host itself spells the tool, where it makes one name of a server and its tool and says both apart as well.
+    pub spelled: Option<String>,
     /// How long to wait at most, where that is not what the configuration says.
     pub timeout: Option<Duration>,
     /// What helps to decide beyond the input, which is laid out by itself.
     pub evidence: Vec<Evidence>,
+    /// Whether it would run outside of the sandbox that its host keeps such calls in.
+    leaves_sandbox: bool,
 }
 
 /// A subagent that its host runs within one session.
@@ -124,7 +136,10 @@ impl Asked {
 impl ToolCall {
     /// A call of this tool with this input, and nothing else known of it.
     pub fn new(tool: impl Into<String>, input: Value, cwd: impl Into<PathBuf>) -> Self {
-        Self {
+        let asks_to_leave = input
+            .get(DISABLE_SANDBOX)
+            .is_some_and(|said| !matches!(said, Value::Null | Value::Bool(false)));
+        let mut call = Self {
             tool: tool.into(),
             input,
             cwd: cwd.into(),
@@ -136,13 +151,43 @@ impl ToolCall {
             path_members: &[],
             told: Vec::new(),
             id: None,
+            use_id: None,
+            spelled: None,
             timeout: None,
             evidence: Vec::new(),
+            leaves_sandbox: false,
+        };
+        if asks_to_leave {
+            call.leave_sandbox("the call asks for that");
+        }
+        call
+    }
+
+    /// The call would run outside of the sandbox: a fact of the host, which a person is to see.
+    pub(super) fn leave_sandbox(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.leaves_sandbox, true) {
+            self.evidence.push(Evidence {
+                label: "sandbox".to_owned(),
+                text: format!("a yes lets it run outside the sandbox: {why}"),
+                detail: None,
+            });
         }
     }
 
     /// What is asked. A tool whose input lacks what its surface is about is asked about by its name, as one that nobody knows.
     pub fn asked(&self) -> Asked {
+        self.named(self.within())
+    }
+
+    /// What is asked of a call that is known to be this one: a command that leaves the sandbox is none like it that stays within.
+    pub fn named(&self, asked: Asked) -> Asked {
+        if self.leaves_sandbox && asked.kind == PayloadKind::Bash {
+            return Asked::new(OUTSIDE_SANDBOX_SURFACE, asked.kind, &asked.value);
+        }
+        asked
+    }
+
+    fn within(&self) -> Asked {
         if let Some(target) = self.mcp_targets().into_iter().next() {
             return Asked::new("mcp", PayloadKind::Mcp, &target);
         }
@@ -173,11 +218,17 @@ impl ToolCall {
 
     /// What else rules are held against: the name that the host has for the tool, other readings of its server, and the files that
     /// the call works on, as paths and, where `is_outside` says so, as ones outside of the working directory. Where that directory is
-    /// not known, everything is outside. These can hold a call back; none of them lets it run.
+    /// not known, everything is outside. A command that leaves the sandbox is one that runs as well. These can hold a call back; none of
+    /// them lets it run.
     pub fn guards(&self, asked: &Asked, is_outside: impl Fn(&str) -> bool) -> Vec<Asked> {
         let mut guards = Vec::new();
-        if asked.surface != self.tool {
-            guards.push(Asked::new(&self.tool, asked.kind, &asked.value));
+        if asked.surface == OUTSIDE_SANDBOX_SURFACE {
+            guards.push(Asked::new(BASH_SURFACE, asked.kind, &asked.value));
+        }
+        for name in std::iter::once(&self.tool).chain(&self.spelled) {
+            if asked.surface != *name {
+                guards.push(Asked::new(name, asked.kind, &asked.value));
+            }
         }
         for target in self.mcp_targets().iter().skip(1) {
             guards.push(Asked::new("mcp", PayloadKind::Mcp, target));
@@ -246,10 +297,23 @@ impl ToolCall {
         if self.is_of_server() {
             return (!self.is_server_clear()).then_some(FLOOR_SERVER);
         }
-        if is_shell(&self.tool) {
-            return self.command_line().is_none().then_some(FLOOR_UNREAD);
+        let is_command = self.command_line().is_some();
+        if is_shell(&self.tool) && !is_command {
+            return Some(FLOOR_UNREAD);
         }
-        file_surface(&self.tool)?;
+        if !self.is_seen_whole() {
+            let files = patched_files(self).map_or(self.files.len(), |files| files.len());
+            return Some(if files > MAX_PATCHED {
+                FLOOR_FILES
+            } else {
+                FLOOR_UNREAD
+            });
+        }
+        if file_surface(&self.tool).is_none() {
+            // A patch does what stands in it, wherever it is carried out.
+            let leaves = self.leaves_sandbox && !is_patch(&self.tool);
+            return leaves.then_some(SENTINEL_OUTSIDE_SANDBOX);
+        }
         let paths = self.paths();
         if paths.is_empty() {
             return Some(FLOOR_UNREAD);
@@ -266,6 +330,23 @@ impl ToolCall {
 
     fn is_unclear(&self) -> bool {
         self.told.iter().any(|told| told.opened.is_none())
+    }
+
+    /// The tool and the input as they are laid out for a person: a command line is one, whatever the tool is called and however it is told.
+    pub fn laid_out(&self, asked: &Asked) -> (&str, Cow<'_, Value>) {
+        let as_it_is = (self.tool.as_str(), Cow::Borrowed(&self.input));
+        let said = |name: &&&str| self.input.get(**name).is_some_and(|said| !said.is_null());
+        let mut told = COMMAND_MEMBERS.iter().filter(said);
+        let (Some(member), None) = (told.next(), told.next()) else {
+            return as_it_is;
+        };
+        let is_line = self.command_line().is_some_and(|line| line == asked.value);
+        let Some(mut members) = self.input.as_object().cloned().filter(|_| is_line) else {
+            return as_it_is;
+        };
+        members.remove(*member);
+        members.insert("command".to_owned(), asked.value.as_str().into());
+        (BASH_SURFACE, Cow::Owned(Value::Object(members)))
     }
 
     /// The command line that the call runs. A tool that nobody knows and that is told one is taken to run it.
@@ -412,7 +493,7 @@ impl ToolCall {
     fn is_server_clear(&self) -> bool {
         if !self.mcp_readings.is_empty() {
             // The host's own tool of patches has a name that looks like one of a server.
-            return self.mcp_readings.len() == 1 && !is_patch(&self.tool);
+            return self.mcp_readings.len() == 1 && !self.spelled.as_deref().is_some_and(is_patch);
         }
         let in_name = self.tool.strip_prefix(MCP_PREFIX);
         match (&self.mcp_server, in_name) {

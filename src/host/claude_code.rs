@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::hook::{Asking, Ended, Fields, Gate, Input, Over, Reach, Unusable, Verdict};
 use super::suggestion::grants_of;
-use crate::wire::Evidence;
 
 /// Modes in which the host asks a person, or lets its own rules or a model of its own answer in their place.
 const ASKING_MODES: [&str; 4] = ["default", "acceptEdits", "plan", "auto"];
@@ -91,10 +90,6 @@ fn ask(fields: &Fields<'_>, input: &Value, gate: Gate) -> Result<Input, Unusable
             }
         }
     }
-    if call.input.get("dangerouslyDisableSandbox") == Some(&Value::Bool(true)) {
-        call.evidence
-            .push(outside_the_sandbox("the call asks for that"));
-    }
     Ok(Input::Ask(Box::new(Asking {
         gate,
         session: fields.session()?,
@@ -106,15 +101,6 @@ fn ask(fields: &Fields<'_>, input: &Value, gate: Gate) -> Result<Input, Unusable
         call,
         suggestions,
     })))
-}
-
-/// That a call would run outside of the host's sandbox: a fact of the host, which a person is to see.
-pub(super) fn outside_the_sandbox(why: &str) -> Evidence {
-    Evidence {
-        label: "sandbox".to_owned(),
-        text: format!("a yes lets it run outside the sandbox: {why}"),
-        detail: None,
-    }
 }
 
 /// Who is asked. A mode that nobody knows is taken for one that asks nobody.

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::claude_code::{ended, outside_the_sandbox};
+use super::claude_code::ended;
 use super::hook::{Asking, Fields, Gate, Input, Over, Reach, Unusable, Verdict};
 
 /// Modes in which the host asks a person.
@@ -49,7 +49,7 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
             Some(host) => format!("it wants the network, to {host}"),
             None => "the sandbox holds it back, or it asks to leave it".to_owned(),
         };
-        call.evidence.push(outside_the_sandbox(&why));
+        call.leave_sandbox(&why);
     }
     Ok(Input::Ask(Box::new(Asking {
         gate,

@@ -43,9 +43,10 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
     if let Some(context) = input.get("mcp_context") {
         let text = |name: &str| context.get(name).and_then(Value::as_str).map(str::to_owned);
         call.mcp_server = text("server_name");
-        call.tool = text("tool_name")
-            .filter(|_| call.mcp_server.is_some())
-            .unwrap_or(call.tool);
+        if let Some(tool) = text("tool_name").filter(|_| call.mcp_server.is_some()) {
+            let spelled = std::mem::replace(&mut call.tool, tool);
+            call.spelled = Some(spelled).filter(|spelled| *spelled != call.tool);
+        }
     }
     if call.mcp_server.is_none() && call.tool == "read_many_files" {
         let lists = ["include", "paths"].iter();

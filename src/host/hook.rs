@@ -233,6 +233,7 @@ impl<'a> Fields<'a> {
         let cwd = self.text("cwd").map(PathBuf::from).unwrap_or_default();
         let mut call = ToolCall::new(tool, input, cwd);
         call.agent = self.subagent();
+        call.use_id = self.text("tool_use_id").map(str::to_owned);
         Ok(call)
     }
 
@@ -255,6 +256,18 @@ pub fn ask_mark(session: &str, call: &ToolCall) -> String {
     let agent = call.agent.as_ref().map(|agent| agent.id.as_str());
     let called = format!("{}\n{}", call.tool, sorted(&call.input));
     format!("{}{}-", turn_mark(session, agent), short(&called))
+}
+
+/// How the requests about one call begin that its host gave this id, where it did. A host that asks for leave gives none: what it asks
+/// begins as [`permission_mark`] says.
+pub fn use_mark(session: &str, call: &ToolCall) -> Option<String> {
+    let id = call.use_id.as_deref()?;
+    Some(format!("{}use-{}-", ask_mark(session, call), short(id)))
+}
+
+/// How the requests about calls begin that are like this one, and have no id.
+pub fn permission_mark(session: &str, call: &ToolCall) -> String {
+    format!("{}ask-", ask_mark(session, call))
 }
 
 /// How the requests of one agent's hooks begin.
@@ -329,6 +342,14 @@ mod tests {
             assert!(!other.starts_with(&mark));
         }
         assert!(crate::wire::RequestId::parse(&mark).is_some());
+        let mut used = call(None, json!({}));
+        assert_eq!(use_mark("S", &used), None);
+        used.use_id = Some("toolu_1".to_owned());
+        let one = use_mark("S", &used).unwrap();
+        assert!(one.starts_with(&ask_mark("S", &used)));
+        assert!(!one.starts_with(&permission_mark("S", &used)));
+        used.use_id = Some("toolu_2".to_owned());
+        assert_ne!(use_mark("S", &used).unwrap(), one);
     }
 
     #[test]

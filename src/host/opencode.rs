@@ -44,12 +44,16 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
     };
     let fields = Shim { input, gate };
     let mut call = fields.call()?;
-    call.mcp_readings = of_servers(&call.tool, &texts(input.get("mcpServers")));
     call.path_members = match call.tool.as_str() {
         "read" | "write" | "edit" | "multiedit" => &["filePath"],
         "glob" | "grep" | "list" => &["path"],
         _ => &[],
     };
+    call.mcp_readings = of_servers(&call.tool, &texts(input.get("mcpServers")));
+    if let Some((_, tool)) = call.mcp_readings.first() {
+        let tool = tool.clone();
+        call.spelled = Some(std::mem::replace(&mut call.tool, tool));
+    }
     let own = fields.required("sessionId")?;
     let agent = fields.text("agent");
     let parents = input.get("parents").and_then(Value::as_array);
@@ -233,7 +237,8 @@ mod tests {
         let servers = json!({"mcpServers": ["tick.ets", "other"]});
         let call = asking(&call("tick_ets_close", &servers)).call;
         assert_eq!(call.asked().value, "tick.ets:close");
-        assert_eq!((call.tool.as_str(), call.floor()), ("tick_ets_close", None));
+        assert_eq!(call.spelled.as_deref(), Some("tick_ets_close"));
+        assert_eq!(call.floor(), None);
         for (name, servers) in [
             ("tick_", vec!["tick"]),
             ("ticket", vec!["tick"]),
@@ -256,7 +261,11 @@ mod tests {
             .collect();
         assert_eq!(
             guards,
-            [("tick_ets_wipe", "tick_ets:wipe"), ("mcp", "tick:ets_wipe")]
+            [
+                ("wipe", "tick_ets:wipe"),
+                ("tick_ets_wipe", "tick_ets:wipe"),
+                ("mcp", "tick:ets_wipe")
+            ]
         );
         assert_eq!(call.floor(), Some("<server-unclear>"));
     }

@@ -6,16 +6,21 @@
 use serde_json::Value;
 
 use super::ToolCall;
-use crate::policy::BASH_SURFACE;
+use crate::policy::{BASH_SURFACE, OUTSIDE_SANDBOX_SURFACE};
 use crate::wire::{ApprovalGrant, PayloadKind};
 
 /// What could be granted with a call.
 pub(super) fn grants_of(suggestions: &[Value], call: &ToolCall) -> Vec<ApprovalGrant> {
     let mut grants: Vec<ApprovalGrant> = Vec::new();
-    for grant in suggestions
+    let asked = call.asked().surface;
+    for mut grant in suggestions
         .iter()
         .flat_map(|said| of_suggestion(said, call))
     {
+        // The host does not tell what leaves its sandbox from what stays within. What is asked about one is granted for that one.
+        if grant.surface == BASH_SURFACE && asked == OUTSIDE_SANDBOX_SURFACE {
+            grant.surface.clone_from(&asked);
+        }
         if !grants.contains(&grant) {
             grants.push(grant);
         }

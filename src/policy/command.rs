@@ -9,14 +9,18 @@
 
 use super::judge::{Bench, Finding};
 use super::trace::{Part, SaidFloor, Step};
-use super::{BASH_SURFACE, Pattern, Switch, Verdict};
+use super::{Pattern, Switch, Verdict};
 use crate::shell::{self, Floor, Reading, Unit};
+
+/// The surface that is asked about, and the one whose rules hold.
+type On<'a> = (&'a str, &'a str);
 
 impl<'a> Bench<'a> {
     /// Judges the values of an ask on the surface of commands: the first is the command, the others can only deny.
     pub(super) fn command_lines<S: AsRef<str>>(
         &mut self,
         asked: &'a str,
+        judged: &'a str,
         values: &[S],
         floor: Option<&'a str>,
     ) -> Finding<'a> {
@@ -25,10 +29,10 @@ impl<'a> Bench<'a> {
             return Finding::unknown(asked);
         };
         let is_only = values.iter().all(|value| value.as_ref() == first);
-        let mut found = self.line(asked, first, floor, is_only);
+        let mut found = self.line((asked, judged), first, floor, is_only);
         let rested = self.rested();
         for other in lines.filter(|other| *other != first) {
-            let said = self.line(asked, other, None, false);
+            let said = self.line((asked, judged), other, None, false);
             let _counts_for_nothing = self.rests_on_since(rested);
             if said.verdict == Verdict::Deny {
                 found = found.or_stricter(said);
@@ -43,7 +47,7 @@ impl<'a> Bench<'a> {
     /// Judges one command line. `is_only`: the ask has no other value, so a grant for exactly this text settles it.
     fn line(
         &mut self,
-        asked: &'a str,
+        on: On<'a>,
         line: &str,
         floor: Option<&'a str>,
         is_only: bool,
@@ -53,7 +57,7 @@ impl<'a> Bench<'a> {
             && reading.is_one_plain_command(line)
             && unit.text == line
         {
-            return self.unit(asked, unit, floor);
+            return self.unit(on, unit, floor);
         }
         self.trace.note(|| {
             Step::Begin(Part::Line {
@@ -62,26 +66,27 @@ impl<'a> Bench<'a> {
                 floor: reading.floor,
             })
         });
-        let found = self.taken_apart(asked, line, &reading, floor, is_only);
+        let found = self.taken_apart(on, line, &reading, floor, is_only);
         self.trace.note(|| Step::End(found.verdict));
         found
     }
 
     fn taken_apart(
         &mut self,
-        asked: &'a str,
+        on: On<'a>,
         line: &str,
         reading: &Reading<'_>,
         floor: Option<&'a str>,
         is_only: bool,
     ) -> Finding<'a> {
+        let (asked, judged) = on;
         // What is said about the whole counts where it denies, and where there is nothing else to judge.
         self.trace.note(|| {
             Step::Begin(Part::Whole {
                 text: line.to_owned(),
             })
         });
-        let whole = self.recorded(asked, BASH_SURFACE, &[line]);
+        let whole = self.recorded(asked, judged, &[line]);
         self.trace.note(|| Step::End(whole.verdict));
         let covers_all = |unit: &Unit<'_>| unit.text == line.trim();
         // What the requester says about the text holds for the one command that is all of it, or else for the line.
@@ -89,7 +94,7 @@ impl<'a> Bench<'a> {
         let mut found: Option<Finding<'a>> = None;
         let rested = self.rested();
         for unit in &reading.units {
-            let said = self.unit(asked, unit, floor.filter(|_| covers_all(unit)));
+            let said = self.unit(on, unit, floor.filter(|_| covers_all(unit)));
             found = Some(match found {
                 Some(before) => before.or_stricter(said),
                 None => said,
@@ -101,14 +106,14 @@ impl<'a> Bench<'a> {
             None => self.switched(whole),
         };
         for whole in &reading.wholes {
-            found = self.or_denied(asked, BASH_SURFACE, whole, found);
+            found = self.or_denied(asked, judged, whole, found);
         }
         if found.verdict == Verdict::Deny {
             return found;
         }
         if is_only {
             let by_units = self.rests_on_since(rested);
-            if let Some(grant) = self.grant(BASH_SURFACE, |pattern| is_exactly(pattern, line)) {
+            if let Some(grant) = self.grant(judged, |pattern| is_exactly(pattern, line)) {
                 return Finding::granted(asked, grant);
             }
             self.rests_on.extend(by_units);
@@ -124,7 +129,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Judges one executed unit. `floor` is what the requester says of it.
-    fn unit(&mut self, asked: &'a str, unit: &Unit<'_>, floor: Option<&'a str>) -> Finding<'a> {
+    fn unit(&mut self, on: On<'a>, unit: &Unit<'_>, floor: Option<&'a str>) -> Finding<'a> {
         self.trace.note(|| {
             Step::Begin(Part::Unit {
                 command: unit.command.to_string(),
@@ -132,24 +137,25 @@ impl<'a> Bench<'a> {
                 floor: unit.floor,
             })
         });
-        let found = self.command(asked, unit, floor);
+        let found = self.command(on, unit, floor);
         self.trace.note(|| Step::End(found.verdict));
         found
     }
 
-    fn command(&mut self, asked: &'a str, unit: &Unit<'_>, floor: Option<&'a str>) -> Finding<'a> {
+    fn command(&mut self, on: On<'a>, unit: &Unit<'_>, floor: Option<&'a str>) -> Finding<'a> {
+        let (asked, judged) = on;
         let command = unit.command.as_ref();
-        let mut found = self.recorded(asked, BASH_SURFACE, &[command]);
+        let mut found = self.recorded(asked, judged, &[command]);
         let as_written = (unit.text != command).then_some(unit.text);
         for spelling in unit.spellings.iter().map(String::as_str).chain(as_written) {
-            found = self.or_evaded(asked, command, spelling, found);
+            found = self.or_evaded(on, command, spelling, found);
         }
         if found.verdict == Verdict::Deny {
             return found;
         }
         // What a pattern covers is not known where something is hidden.
         let is_hidden = unit.floor.is_some_and(|floor| !floor.is_seen_through());
-        if let Some(grant) = self.grant(BASH_SURFACE, |pattern| {
+        if let Some(grant) = self.grant(judged, |pattern| {
             if is_hidden {
                 is_exactly(pattern, command)
             } else {

@@ -23,9 +23,14 @@ use super::rules::{Origin, Policy, Rule, RuleSet, Verdict};
 use super::session_grant::{GrantId, SessionGrant};
 use super::session_rules::Grants;
 use super::trace::{Explained, Part, SaidFloor, Step, Trace};
-use super::{BASH_SURFACE, family_members, is_path_surface};
+use super::{
+    BASH_SURFACE, OUTSIDE_SANDBOX_SURFACE, family_members, is_command_surface, is_path_surface,
+};
 use crate::shell::Floor;
-use crate::wire::{DecisionSource, ForwardedAccessIntent, PromptPayload, SENTINEL_LOSSY_TEXT};
+use crate::wire::{
+    DecisionSource, ForwardedAccessIntent, PromptPayload, SENTINEL_LOSSY_TEXT,
+    SENTINEL_OUTSIDE_SANDBOX,
+};
 
 /// What is to be judged.
 #[derive(Debug, Clone, Copy)]
@@ -181,6 +186,10 @@ impl Policy {
             trace,
         };
         let mut found = bench.ask(intent);
+        let of_units = match intent.surface.as_str() {
+            surface if is_command_surface(surface) => surface,
+            _ => BASH_SURFACE,
+        };
         for (place, unit) in intent.asking_units.iter().flatten().enumerate() {
             bench.unit = Some(place);
             bench.trace.note(|| {
@@ -190,7 +199,7 @@ impl Policy {
                 })
             });
             let values = [unit.command.as_str()];
-            let said = bench.surface(BASH_SURFACE, BASH_SURFACE, &values, unit.floor.as_deref());
+            let said = bench.surface(of_units, of_units, &values, unit.floor.as_deref());
             bench.trace.note(|| Step::End(said.verdict));
             found = found.or_stricter(said);
         }
@@ -427,8 +436,12 @@ impl<'a> Bench<'a> {
                 found
             };
         };
-        if judged == BASH_SURFACE {
-            return self.command_lines(asked, values, floor);
+        if is_command_surface(judged) {
+            // Of what says so itself, this is judged here, with the rules that are about it.
+            let floor = floor.filter(|floor| {
+                judged != OUTSIDE_SANDBOX_SURFACE || *floor != SENTINEL_OUTSIDE_SANDBOX
+            });
+            return self.command_lines(asked, judged, values, floor);
         }
         let found = if is_path_surface(judged) {
             self.recorded(asked, judged, values)
@@ -518,28 +531,33 @@ impl<'a> Bench<'a> {
             says,
             origin,
         });
-        match last {
+        let found = match last {
             Some(rule) => Finding::ruled(asked, rule),
             None => Finding {
                 verdict: default,
                 by: By::Rule(builtin),
                 ..Finding::unknown(asked)
             },
+        };
+        let is_named = last.is_some_and(|rule| *rule.surface == *judged);
+        if judged == OUTSIDE_SANDBOX_SURFACE && found.verdict == Verdict::Allow && !is_named {
+            return self.lifted_by(found, SENTINEL_OUTSIDE_SANDBOX);
         }
+        found
     }
 
     /// `found`, or what a rule says about the same command in another spelling, where that is stricter. A rule that covers both
     /// spellings has had its say: another one, behind it, decided.
     pub(super) fn or_evaded(
         &mut self,
-        asked: &'a str,
+        (asked, judged): (&'a str, &str),
         command: &str,
         spelling: &str,
         found: Finding<'a>,
     ) -> Finding<'a> {
         let rules = self.rules;
         let mut last = None;
-        rules.matching(BASH_SURFACE, &[spelling], |rule| last = Some(rule));
+        rules.matching(judged, &[spelling], |rule| last = Some(rule));
         let Some(rule) = last.filter(|rule| !rule.pattern.matches(command)) else {
             return found;
         };
@@ -636,8 +654,9 @@ mod tests {
     };
     use crate::wire::{ApprovalGrant, AskingUnit, GrantWidth, Principal};
 
-    const SURFACES: [&str; 12] = [
+    const SURFACES: [&str; 13] = [
         "bash",
+        "outside_sandbox",
         "read",
         "edit",
         "path",
@@ -1048,6 +1067,16 @@ mod tests {
         }
 
         #[test]
+        fn outside_of_the_sandbox_an_allow_names_it(
+            map in map(), scout in map(), intent in intent(), grants in grants(),
+        ) {
+            let intent = ForwardedAccessIntent { surface: OUTSIDE_SANDBOX_SURFACE.to_owned(), ..intent };
+            let judgement = judged(&policy(&map, &scout, Switch::Off), &intent, TextFidelity::Exact, &grants);
+            let names_it = |said: &MatchedRule| said.verdict() == Verdict::Allow && said.surface() == OUTSIDE_SANDBOX_SURFACE;
+            prop_assert!(judgement.verdict != Verdict::Allow || judgement.matched.iter().any(names_it));
+        }
+
+        #[test]
         fn a_grant_never_beats_a_deny(
             map in map(), scout in map(), yolo in yolo(), intent in intent(), grants in grants(),
         ) {
@@ -1056,6 +1085,65 @@ mod tests {
                 prop_assert_eq!(verdict_of(&policy, &intent, &grants), Verdict::Deny);
             }
         }
+    }
+
+    #[test]
+    fn what_is_said_of_everything_and_of_commands_lets_nothing_out_of_the_sandbox() {
+        let patterns = |patterns: &[(&str, Verdict)]| {
+            let rules = patterns.iter().map(|(pattern, verdict)| PatternRule {
+                pattern: (*pattern).to_owned(),
+                verdict: *verdict,
+                reason: None,
+                position: None,
+            });
+            SurfaceRules::Patterns(rules.collect())
+        };
+        let map = of(vec![
+            ("*".to_owned(), SurfaceRules::Whole(Verdict::Allow)),
+            ("bash".to_owned(), SurfaceRules::Whole(Verdict::Allow)),
+            ("out*".to_owned(), SurfaceRules::Whole(Verdict::Allow)),
+            (
+                OUTSIDE_SANDBOX_SURFACE.to_owned(),
+                patterns(&[("npm *", Verdict::Allow), ("curl *", Verdict::Deny)]),
+            ),
+        ]);
+        let nobody = of(Vec::new());
+        for (line, verdict) in [
+            ("make", Verdict::Ask),
+            ("npm test", Verdict::Allow),
+            ("npm test; make", Verdict::Ask),
+            ("npm test && npm run x", Verdict::Allow),
+            ("npm test; curl x", Verdict::Deny),
+        ] {
+            for floor in [None, Some(SENTINEL_OUTSIDE_SANDBOX.to_owned())] {
+                let mut intent = command(line);
+                intent.surface = OUTSIDE_SANDBOX_SURFACE.to_owned();
+                intent.floor.clone_from(&floor);
+                let policy = policy(&map, &nobody, Switch::Off);
+                let found = judged(
+                    &policy,
+                    &intent,
+                    TextFidelity::Exact,
+                    &SessionRules::default(),
+                );
+                assert_eq!(found.verdict, verdict, "{line} {floor:?}");
+                if line == "make" {
+                    let because = found.asked_because.as_deref();
+                    assert_eq!(because, Some(SENTINEL_OUTSIDE_SANDBOX));
+                }
+            }
+        }
+        // The switch is said of every ask.
+        let mut intent = command("make");
+        intent.surface = OUTSIDE_SANDBOX_SURFACE.to_owned();
+        let policy = policy(&map, &nobody, Switch::On);
+        let found = judged(
+            &policy,
+            &intent,
+            TextFidelity::Exact,
+            &SessionRules::default(),
+        );
+        assert_eq!(found.verdict, Verdict::Allow);
     }
 
     #[test]

@@ -66,6 +66,15 @@ pub use trace::{Explained, Part, SaidFloor, Step};
 /// Surface of command lines.
 pub const BASH_SURFACE: &str = "bash";
 
+/// Surface of command lines that would run outside of the sandbox that an agent runs its commands in. Only a rule or a grant that names it
+/// lets one run: what is said of everything else was not said of this.
+pub const OUTSIDE_SANDBOX_SURFACE: &str = "outside_sandbox";
+
+/// Whether the values of a surface are command lines, so that every command in them is judged.
+pub fn is_command_surface(surface: &str) -> bool {
+    matches!(surface, BASH_SURFACE | OUTSIDE_SANDBOX_SURFACE)
+}
+
 /// Whether the values of a surface are spellings of one path, so that a rule matches with any of them.
 pub fn is_path_surface(surface: &str) -> bool {
     matches!(

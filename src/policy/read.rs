@@ -11,7 +11,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::BASH_SURFACE;
 use super::config::{
     CONFIG_KEYS, Config, ConfigError, ConfigProblem, DAY, Family, Hooks, Inbox, Limits,
     LogRotation, MAX_CONFIG_BYTES, Notice, Program, ShellTool, Switch,
@@ -26,6 +25,7 @@ use super::permission::{
     SurfaceRules, check_surface_key,
 };
 use super::rules::Verdict;
+use super::{BASH_SURFACE, is_command_surface};
 use crate::shell;
 use crate::wire::{Generation, SessionId};
 
@@ -522,7 +522,7 @@ impl Reader<'_> {
                 position: Some(self.places.of(member.offset)),
                 ..rule
             };
-            if surface == BASH_SURFACE
+            if is_command_surface(surface)
                 && rule.verdict == Verdict::Allow
                 && !self.may_cover_a_unit(&rule.pattern)
             {

@@ -13,7 +13,9 @@ use crate::policy::{
     Explained, Judgement, MatchedRule, Part, Rule, RulePlace, SaidFloor, Step, Verdict,
 };
 use crate::shell::Floor;
-use crate::wire::{DecisionSource, ForwardedAccessIntent, SENTINEL_LOSSY_TEXT};
+use crate::wire::{
+    DecisionSource, ForwardedAccessIntent, SENTINEL_LOSSY_TEXT, SENTINEL_OUTSIDE_SANDBOX,
+};
 
 /// What no judgement on paper can know.
 pub const NOT_KNOWN: [&str; 2] = [
@@ -41,6 +43,9 @@ fn sentinel_in_words(sentinel: &str) -> Option<&'static str> {
     ];
     if sentinel == SENTINEL_LOSSY_TEXT {
         return Some("some of its text could not be decoded");
+    }
+    if sentinel == SENTINEL_OUTSIDE_SANDBOX {
+        return Some("it would run outside of the sandbox, and what allows it does not name that");
     }
     let floor = floors
         .into_iter()

@@ -591,6 +591,10 @@ impl Server {
             timeout: relay.budget,
             rules_only: request.relay.as_ref().is_some_and(|relay| relay.rules_only),
             guard: request.relay.as_ref().is_some_and(|relay| relay.guard),
+            verdict_only: request
+                .relay
+                .as_ref()
+                .is_some_and(|relay| relay.verdict_only),
             path,
         };
         let handle = self.relays.spawn({

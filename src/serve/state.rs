@@ -211,6 +211,8 @@ enum Reach {
     Anybody,
     /// Nobody: only rules were asked, and none here is about it. At most the rules of a parent are.
     RulesOnly,
+    /// Nobody: a rule here has somebody asked, and that is all that was to be known. At most the rules of a parent are asked.
+    VerdictOnly,
 }
 
 #[derive(Debug)]

@@ -152,6 +152,8 @@ enum Content {
     Asks(&'static str),
     /// The same, of rules only.
     AsksRules(&'static str),
+    /// As above, where nobody is to be asked even where a rule says so.
+    AsksVerdict(&'static str),
     /// As above, without the facts that policy judges.
     WithoutFacts,
     /// As above, with text that had to be replaced.
@@ -186,7 +188,9 @@ impl Content {
     /// What is granted with it.
     fn grants(self) -> Option<&'static str> {
         match self {
-            Self::Asks(command) | Self::AsksRules(command) => Some(command),
+            Self::Asks(command) | Self::AsksRules(command) | Self::AsksVerdict(command) => {
+                Some(command)
+            }
             Self::WithoutFacts | Self::Replaced => Some("ls"),
             Self::Torn | Self::NoRequest | Self::Misaddressed | Self::OwnAsk | Self::Misnamed => {
                 None
@@ -199,7 +203,9 @@ impl Content {
         let mut value = "ls";
         let mut facts = true;
         match self {
-            Self::Asks(command) | Self::AsksRules(command) => value = command,
+            Self::Asks(command) | Self::AsksRules(command) | Self::AsksVerdict(command) => {
+                value = command;
+            }
             Self::WithoutFacts => facts = false,
             Self::Replaced => {}
             Self::Torn => return format!("{{\"nonce\":{nonce}").into_bytes(),
@@ -219,7 +225,11 @@ impl Content {
             "id": name, "createdAt": nonce, "requesterSessionId": requester, "targetSessionId": target,
             "requesterAgentName": "scout", "surface": "bash", "value": value, "accessIntent": intent,
             "sessionApproval": {"grants": [{"surface": "bash", "pattern": value}]},
-            "relay": {"v": 1, "held": held, "nonce": nonce.to_string(), "rulesOnly": matches!(self, Self::AsksRules(_))},
+            "relay": {
+                "v": 1, "held": held, "nonce": nonce.to_string(),
+                "rulesOnly": matches!(self, Self::AsksRules(_) | Self::AsksVerdict(_)),
+                "verdictOnly": matches!(self, Self::AsksVerdict(_)),
+            },
         })
         .to_string()
         .into_bytes();

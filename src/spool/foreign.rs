@@ -94,15 +94,16 @@ impl ForeignError {
             Self::TooLarge { .. } => {
                 "no configuration is that large: look at what it is".to_owned()
             }
-            Self::Dangling { path } => format!(
-                "make the file that it leads to (`readlink {}` names it), or remove the link",
-                path.display()
-            ),
-            Self::ReadOnly { path, .. } => format!(
-                "run `chmod u+w {}`; where a tool keeps it read-only, add the entry by that tool",
-                path.display()
-            ),
-            Self::ForeignOwner { owner, .. } => format!("repeat the command as user {owner}"),
+            Self::Dangling { .. } => {
+                "make the file that it leads to (`readlink` names it), or remove the link".to_owned()
+            }
+            Self::ReadOnly { .. } => {
+                "give yourself leave to write it (`chmod u+w`); where a tool keeps it read-only, add the entry by that tool"
+                    .to_owned()
+            }
+            Self::ForeignOwner { .. } => {
+                "have its owner give it to you (`chown`), or add the entry; `--dry-run` shows it".to_owned()
+            }
             Self::Changed { .. } => "look at it, and repeat the command".to_owned(),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "check who owns the file and its directory, and their modes".to_owned()

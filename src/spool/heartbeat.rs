@@ -219,6 +219,21 @@ impl LivenessProbe {
         }
     }
 
+    /// Whether it is certain that nobody serves the session: there is no record at all, and nobody holds the lock. A server that starts
+    /// takes the lock first; one that has died, or whose record is half-written, has left a record.
+    pub fn is_nobody_there(&self) -> bool {
+        let serving = match self.spool.root.open_dir(SERVING) {
+            Ok(Some(serving)) => serving,
+            Ok(None) => return true,
+            Err(_) => return false,
+        };
+        matches!(serving.stat(&record_name(&self.session)), Ok(None))
+            && matches!(
+                lock::state(&serving, &self.session),
+                Ok(LockState::Free | LockState::Absent)
+            )
+    }
+
     /// As a probe for a requester that believes this key only: whoever serves with another one serves nobody here.
     #[must_use]
     pub fn expecting(mut self, key: &ServingKey) -> Self {

@@ -34,6 +34,9 @@ pub struct Installed {
     pub at: i64,
     /// Digest of the bytes that it was left with.
     pub left: String,
+    /// Digest of the bytes that it was left with before that: what stands there where the last write did not come about.
+    #[serde(default)]
+    earlier: String,
     /// Whether it was there before.
     pub existed: bool,
     /// Directories that were made for it, the outermost first.
@@ -57,12 +60,18 @@ impl Installed {
             file: file.to_string_lossy().into_owned(),
             at,
             left: Digest::of(left).to_string(),
+            earlier: String::new(),
             existed: true,
             made: Vec::new(),
             entries: Vec::new(),
             before: String::new(),
             is_pristine: false,
         }
+    }
+
+    /// It takes the place of this record: until the file is written, it is as that one says.
+    pub fn follows(&mut self, earlier: &Self) {
+        self.earlier.clone_from(&earlier.left);
     }
 
     /// These bytes are kept beside it.
@@ -77,7 +86,8 @@ impl Installed {
 
     /// Whether a file is as it was left.
     pub fn is_left(&self, bytes: &[u8]) -> bool {
-        self.left == Digest::of(bytes).to_string()
+        let digest = Digest::of(bytes).to_string();
+        self.left == digest || self.earlier == digest
     }
 }
 
@@ -164,6 +174,21 @@ impl InstallStore {
         Ok(())
     }
 
+    /// Where bytes are kept that nothing is known of any more but that somebody wrote them.
+    pub fn kept_of(&self, file: &Path) -> PathBuf {
+        self.directory.join(Self::name_of(file, "kept"))
+    }
+
+    /// Keeps bytes that somebody wrote into a file and that go with its record.
+    pub fn keep(&self, file: &Path, bytes: &[u8]) -> Result<(), SpoolError> {
+        let dir = root::open(&self.directory, Missing::Create)?;
+        let name = Self::name_of(file, "kept");
+        let _published = dir
+            .publish(&name, bytes, Replace::Always)
+            .context("write", self.directory.join(&name))?;
+        Ok(())
+    }
+
     /// Forgets a file.
     pub fn remove(&self, file: &Path) -> Result<(), SpoolError> {
         let dir = match root::open(&self.directory, Missing::Fail) {
@@ -206,9 +231,16 @@ mod tests {
         assert_eq!(store.before(file).unwrap().unwrap(), b"old");
         assert_eq!(store.list().unwrap(), std::slice::from_ref(&record));
         assert!(record.is_left(b"new") && !record.is_left(b"old"));
+        // Where the next write does not come about, the file is as it was left before.
+        let mut next = Installed::new("codex", file, 8, b"newer");
+        next.follows(&record);
+        assert!(next.is_left(b"newer") && next.is_left(b"new") && !next.is_left(b""));
+        store.keep(file, b"mine").unwrap();
         store.remove(file).unwrap();
         store.remove(file).unwrap();
         assert_eq!(store.record(file).unwrap(), None);
         assert_eq!(store.before(file).unwrap(), None);
+        let kept = read_operator_file(&store.kept_of(file), MAX_BYTES).unwrap();
+        assert!(matches!(kept, OperatorFile::Content(bytes) if bytes == b"mine"));
     }
 }

@@ -6,12 +6,14 @@
 //!        serving/<session>.json                    heartbeat of the process that serves it
 //!                <session>.lock                    held by that process, never unlinked
 //!        grants/<session>/<number>.json            what a person granted there, while it is in force
+//!        answered/<id>                            calls that a hook let run, until their host says that they are over
 //!        quarantine/                               what could not be used, with the reason beside it
 //! ```
 //!
 //! This ring is the only one that touches files, locks and watches. It decides nothing: it says what is there. Whatever is
 //! expected to happen to files that others write, remove and race for is an outcome, not an error.
 
+mod answered;
 mod cleanup;
 mod dir;
 #[cfg(debug_assertions)]
@@ -209,6 +211,7 @@ const SESSIONS: &str = "sessions";
 const SERVING: &str = "serving";
 const QUARANTINE: &str = "quarantine";
 const GRANTS: &str = "grants";
+const ANSWERED: &str = "answered";
 const REQUESTS: &str = "requests";
 const RESPONSES: &str = "responses";
 /// Keeps `requests/` from being empty while it is served. No reader looks at a name that does not end in `.json`.

@@ -60,9 +60,13 @@ pub const RELAY_VERSION: u32 = 1;
 /// Why nobody ruled on an ask for which only what was decided beforehand was wanted: no rule is about it. It stands as the reason of
 /// `unavailable`, and whoever asked so knows it by this text.
 pub const UNRULED: &str = "no rule is about it, and only rules were asked";
+/// Reason of a denial that only says that somebody would be asked.
+pub const UNASKED: &str = "a rule has it asked, and only rules were asked";
 
 /// Sentinel of a rule's allow that became an ask because some text of the request had to be replaced.
 pub const SENTINEL_LOSSY_TEXT: &str = "<lossy-text>";
+/// Lifts an allow to an ask: the call would run outside of the sandbox, and what allows it does not say so.
+pub const SENTINEL_OUTSIDE_SANDBOX: &str = "<outside-sandbox>";
 /// Sentinel of a command line whose structure is not known.
 pub const SENTINEL_UNPARSEABLE_COMMAND: &str = "<unparseable-bash-command>";
 /// Sentinel of a command line that runs shell code which it does not show.

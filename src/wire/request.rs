@@ -127,6 +127,10 @@ pub struct ForwardedPermissionRequest {
 
 /// What `relay` holds in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a member of the document"
+)]
 pub struct RequestRelay {
     /// The requester holds a lock on the request file for as long as it waits.
     pub held: bool,
@@ -146,6 +150,8 @@ pub struct RequestRelay {
     /// It is about a call that is asked by another name as well, so what holds where no rule is about it is not wanted either. Counts
     /// with `rules_only` alone.
     pub guard: bool,
+    /// Where a rule has somebody asked, that is wanted to be known, and nobody is to be asked. Counts with `rules_only` alone.
+    pub verdict_only: bool,
 }
 
 /// One session that an ask came through.
@@ -274,6 +280,13 @@ impl ForwardedPermissionRequest {
             .is_some_and(|relay| relay.rules_only && relay.guard)
     }
 
+    /// Whether nobody is to be asked, whatever rules say.
+    pub fn is_verdict_only(&self) -> bool {
+        self.relay
+            .as_ref()
+            .is_some_and(|relay| relay.rules_only && relay.verdict_only)
+    }
+
     /// Agent name, where the requester gave one.
     pub fn agent_name(&self) -> Option<&str> {
         Some(self.requester_agent_name.as_str()).filter(|name| !session::trim(name).is_empty())
@@ -328,6 +341,7 @@ impl RequestRelay {
                 .unwrap_or_default(),
             rules_only: fields.boolean("rulesOnly").unwrap_or(false),
             guard: fields.boolean("guard").unwrap_or(false),
+            verdict_only: fields.boolean("verdictOnly").unwrap_or(false),
         }
     }
 }
@@ -379,6 +393,10 @@ enum ApprovalOut<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a member of the document"
+)]
 struct RelayOut<'a> {
     v: u32,
     held: bool,
@@ -400,6 +418,8 @@ struct RelayOut<'a> {
     rules_only: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     guard: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    verdict_only: bool,
 }
 
 impl<'a> From<&'a RequestRelay> for RelayOut<'a> {
@@ -416,6 +436,7 @@ impl<'a> From<&'a RequestRelay> for RelayOut<'a> {
             path: &relay.path,
             rules_only: relay.rules_only,
             guard: relay.guard,
+            verdict_only: relay.verdict_only,
         }
     }
 }

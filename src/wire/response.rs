@@ -138,6 +138,21 @@ impl Decision {
         matches!(self.decided_by.effective(), DecisionSource::Unavailable { reason } if reason == super::UNRULED)
     }
 
+    /// Nobody ruled, for a rule has somebody asked and nobody was to be.
+    pub fn unasked() -> Self {
+        Self::unavailable(super::UNASKED)
+    }
+
+    /// Whether nobody ruled because a rule has somebody asked and nobody was to be.
+    pub fn is_unasked(&self) -> bool {
+        matches!(self.decided_by.effective(), DecisionSource::Unavailable { reason } if reason == super::UNASKED)
+    }
+
+    /// Whether it was left to the requester: no rule decides it, and only rules were asked.
+    pub fn is_left(&self) -> bool {
+        self.is_unruled() || self.is_unasked()
+    }
+
     /// Name of the resolution, from the effective decider.
     pub fn resolution(&self) -> &'static str {
         let approved = self.is_approved();

@@ -187,18 +187,21 @@ fn request_relay() -> impl Strategy<Value = RequestRelay> {
         maybe(any::<u64>()),
         maybe(text()),
         prop::collection::vec(hop, 0..=MAX_HOPS),
-        any::<(bool, bool)>(),
+        any::<(bool, bool, bool)>(),
     )
         .prop_map(
-            |(held, pid, process, timeout_ms, nonce, path, (rules_only, guard))| RequestRelay {
-                held,
-                pid,
-                process,
-                timeout_ms,
-                nonce,
-                path,
-                rules_only,
-                guard,
+            |(held, pid, process, timeout_ms, nonce, path, (rules_only, guard, verdict_only))| {
+                RequestRelay {
+                    held,
+                    pid,
+                    process,
+                    timeout_ms,
+                    nonce,
+                    path,
+                    rules_only,
+                    guard,
+                    verdict_only,
+                }
             },
         )
 }
@@ -778,6 +781,7 @@ fn whole_request() -> ForwardedPermissionRequest {
             }],
             rules_only: true,
             guard: true,
+            verdict_only: true,
         }),
         was_replaced: false,
     }
@@ -799,7 +803,7 @@ const TAIL: &str = concat!(
     r#""principal":{"sessionId":"C","agentName":"a"},"floor":"<f>","#,
     r#""askingUnits":[{"command":"u","floor":"<g>"},{"command":"w"}]},"#,
     r#""relay":{"v":1,"held":true,"pid":7,"pidStart":"1","bootId":"2","pidNs":"3","timeoutMs":4,"nonce":"5","#,
-    r#""path":[{"sessionId":"D","agentName":"d"}],"rulesOnly":true,"guard":true}}"#
+    r#""path":[{"sessionId":"D","agentName":"d"}],"rulesOnly":true,"guard":true,"verdictOnly":true}}"#
 );
 
 #[test]

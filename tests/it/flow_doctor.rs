@@ -622,3 +622,241 @@ fn a_relative_home_of_codex_and_a_program_by_its_bare_name_are_right() {
     let (code, stdout, _) = run(doctor.args(["doctor", "claude-code"]).env("PATH", path));
     assert_eq!(code, 0, "{stdout}");
 }
+
+/// The program of the tests, installed into an agent.
+#[track_caller]
+fn installed(host: &str, trust: bool) -> Home {
+    let home = Home::new();
+    home.write("here", "");
+    let mut install = home.relay();
+    install.args(["install", host, "--yes"]);
+    if trust {
+        install.arg("--trust");
+    }
+    let (code, _, stderr) = run(&mut install);
+    assert_eq!(code, 0, "{stderr}");
+    home
+}
+
+#[test]
+fn a_directory_of_the_user_that_others_may_write_is_a_failure_with_what_to_type() {
+    for (host, directory) in [
+        ("claude-code", ".claude"),
+        ("codex", ".codex"),
+        ("gemini", ".gemini"),
+    ] {
+        let home = installed(host, host == "codex");
+        let directory = home.at(directory);
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+        let (healthy, lines) = home.doctor(&[host]);
+        assert!(!healthy);
+        let said = of(&lines, "host.file");
+        assert!(
+            said.iter().any(|said| said.starts_with("fail: ")
+                && said.contains(" can be replaced by others, for ")),
+            "{lines:#?}"
+        );
+        let hints = lines.iter().filter_map(|line| line["hint"].as_str());
+        let chmod = format!("run `chmod go-w {}`", directory.display());
+        assert!(
+            hints.into_iter().any(|hint| hint.starts_with(&chmod)),
+            "{lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_root_of_a_work_tree_switches_off_is_seen_below_it() {
+    let home = installed("claude-code", false);
+    let root = home.spool.below("tree");
+    let below = root.join("a/b");
+    fs::create_dir_all(root.join(".git")).unwrap();
+    fs::create_dir_all(&below).unwrap();
+    let off = "{\"disableAllHooks\": true}";
+    let doctor = |file: &str| {
+        home.spool.put(&root.join(file), off);
+        let (_, lines) = home.doctor(&["claude-code", "--project", below.to_str().unwrap()]);
+        fs::remove_file(root.join(file)).unwrap();
+        of(&lines, "hook.switch")
+    };
+    // Of the root, Claude Code reads this one alone.
+    assert_eq!(doctor(".claude/settings.local.json").len(), 1);
+    assert_eq!(doctor(".claude/settings.json").len(), 0);
+    assert_eq!(doctor("a/b/.claude/settings.json").len(), 1);
+}
+
+#[test]
+fn hooks_of_codex_at_the_root_of_a_trusted_work_tree_are_found_below_it() {
+    let home = Home::new();
+    home.write("here", "");
+    let root = home.spool.below("tree");
+    let below = root.join("a");
+    fs::create_dir_all(root.join(".git")).unwrap();
+    fs::create_dir_all(&below).unwrap();
+    let root = root.canonicalize().unwrap();
+    let mut install = home.relay();
+    install.args(["install", "codex", "--yes", "--trust", "--project"]);
+    assert_eq!(run(install.arg(&root)).0, 0);
+    let config = home.at(".codex/config.toml");
+    let trust = |of: &std::path::Path| {
+        let text = fs::read_to_string(&config).unwrap();
+        let text = text.split("[projects").next().unwrap();
+        let trusted = format!(
+            "{text}[projects.{:?}]\ntrust_level = \"trusted\"\n",
+            of.to_str().unwrap()
+        );
+        fs::write(&config, trusted).unwrap();
+    };
+    trust(&root);
+    let (healthy, lines) = home.doctor(&["codex", "--project", below.to_str().unwrap()]);
+    assert!(healthy, "{lines:#?}");
+    // The directory below does not trust for the one above.
+    trust(&below);
+    let (healthy, lines) = home.doctor(&["codex", "--project", below.to_str().unwrap()]);
+    assert!(!healthy);
+    assert!(
+        of(&lines, "hook.trust")[0].contains("and reads no hook there"),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn a_project_that_its_agent_does_not_trust_is_told_of() {
+    let home = Home::new();
+    home.write("here", "");
+    let work = home.spool.work();
+    let work = work.to_str().unwrap();
+    for host in ["gemini", "claude-code"] {
+        let mut install = home.relay();
+        let args = ["install", host, "--yes", "--project", work];
+        assert_eq!(run(install.args(args)).0, 0);
+    }
+    let (healthy, lines) = home.doctor(&["gemini", "--project", work]);
+    assert!(!healthy);
+    assert!(
+        one(&lines, "hook.trust").starts_with("fail: Gemini CLI does not trust "),
+        "{lines:#?}"
+    );
+    let real = home.spool.work().canonicalize().unwrap();
+    let rules = json!({real.to_str().unwrap(): "TRUST_FOLDER"});
+    home.write(".gemini/trustedFolders.json", &rules.to_string());
+    let (healthy, lines) = home.doctor(&["gemini", "--project", work]);
+    assert!(healthy, "{lines:#?}");
+    let (healthy, lines) = home.doctor(&["claude-code", "--project", work]);
+    assert!(healthy, "{lines:#?}");
+    assert!(
+        one(&lines, "hook.trust").starts_with("warn: nobody has told Claude Code "),
+        "{lines:#?}"
+    );
+    let state = json!({"projects": {real.to_str().unwrap(): {"hasTrustDialogAccepted": true}}});
+    home.write(".claude.json", &state.to_string());
+    let (_, lines) = home.doctor(&["claude-code", "--project", work]);
+    assert!(of(&lines, "hook.trust").is_empty(), "{lines:#?}");
+}
+
+#[test]
+fn a_key_that_stands_twice_and_a_word_in_doubt_are_told_as_what_they_are() {
+    let home = installed("claude-code", false);
+    let file = home.at(".claude/settings.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let with = |more: &str| fs::write(&file, text.replacen('{', &format!("{{{more}"), 1)).unwrap();
+    with("\"model\": \"a\", \"model\": \"b\",");
+    let (healthy, lines) = home.doctor(&["claude-code"]);
+    assert!(!healthy);
+    assert!(
+        one(&lines, "host.file").ends_with("so it is not known what Claude Code takes of it"),
+        "{lines:#?}"
+    );
+    with("\"tui\": \"zzz\",");
+    let (_, lines) = home.doctor(&["claude-code"]);
+    assert!(
+        of(&lines, "host.file")[0].contains("\"tui\" is \"zzz\", and not one of "),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn an_agent_that_does_not_say_its_version_is_not_taken_for_a_new_one() {
+    let home = installed("claude-code", false);
+    for (script, level) in [
+        ("echo 'Claude Code'", "warn"),
+        ("exit 1", "warn"),
+        ("echo '2.1.295 (Claude Code)'", "ok"),
+        ("echo '2.1.294 (Claude Code)'", "fail"),
+    ] {
+        home.script("agents/claude", script);
+        let path = [home.at("agents"), "/usr/bin".into(), "/bin".into()];
+        let mut doctor = home.relay();
+        doctor.args(["doctor", "claude-code", "--json"]);
+        let path = std::env::join_paths(path).unwrap();
+        let (_, stdout, _) = run(doctor.env("PATH", path));
+        let lines: Vec<Value> = stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let check = if level == "ok" {
+            "host.program"
+        } else {
+            "host.version"
+        };
+        assert!(one(&lines, check).starts_with(level), "{script} {lines:#?}");
+    }
+}
+
+#[test]
+fn a_timeout_in_one_word_is_held_to_what_the_host_waits() {
+    let home = installed("claude-code", false);
+    let file = home.at(".claude/settings.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let now = text
+        .replace("\"--host-timeout\", \"86400\"", "\"--host-timeout=86400\"")
+        .replacen("\"timeout\": 86400", "\"timeout\": 5", 1);
+    fs::write(&file, now).unwrap();
+    let (healthy, lines) = home.doctor(&["claude-code"]);
+    assert!(!healthy);
+    assert!(
+        of(&lines, "hook.holds")[0].contains("what comes later lets the tool run"),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn without_an_agent_a_hook_that_cannot_run_is_no_hook_that_is_there() {
+    let home = installed("claude-code", false);
+    let file = home.at(".claude/settings.json");
+    let text = fs::read_to_string(&file).unwrap();
+    for (more, wanted) in [
+        (
+            "\"disableAllHooks\": true,",
+            "fail: Claude Code: the hook is there and does not run: ",
+        ),
+        ("\"model\": null,", "warn: Claude Code ignores "),
+    ] {
+        fs::write(&file, text.replacen('{', &format!("{{{more}"), 1)).unwrap();
+        let (_, lines) = home.doctor(&[]);
+        let said = of(&lines, "host");
+        assert!(said[0].starts_with(wanted), "{said:?}");
+    }
+}
+
+#[test]
+fn the_last_line_says_whether_askrelay_is_in_charge() {
+    let home = installed("gemini", false);
+    let mut doctor = home.relay();
+    let (code, stdout, _) = run(doctor.args(["doctor", "gemini"]));
+    assert_eq!(code, 0, "{stdout}");
+    let last = stdout.lines().next_back().unwrap();
+    assert!(
+        last.contains(": askrelay is in charge of Gemini CLI; `askrelay doctor gemini --live` "),
+        "{last}"
+    );
+    fs::write(home.at(".gemini/settings.json"), "{}").unwrap();
+    let mut doctor = home.relay();
+    let (code, stdout, _) = run(doctor.args(["doctor", "gemini"]));
+    assert_eq!(code, 1);
+    let last = stdout.lines().next_back().unwrap();
+    assert!(
+        last.ends_with(": do not rely on askrelay being in charge of Gemini CLI"),
+        "{last}"
+    );
+}

@@ -194,7 +194,9 @@ impl TestSpool {
             // Others come and go for a moment.
             requests.find(|request| {
                 let surface = request["accessIntent"]["surface"].as_str();
-                surface.is_some_and(|surface| ["bash", "edit", "mcp"].contains(&surface))
+                surface.is_some_and(|surface| {
+                    ["bash", "outside_sandbox", "edit", "mcp"].contains(&surface)
+                })
             })
         })
     }
@@ -298,17 +300,14 @@ fn a_rule_that_asks_has_a_person_asked_before_the_call() {
 fn a_yes_about_one_name_of_a_call_goes_past_no_rule_that_denies_it_by_another() {
     let spool = TestSpool::new();
     let rules = json!({
-        "path_write": {"/etc/*": "ask"}, "write": "deny", "edit": "deny",
+        "path_write": {"/etc/*": "ask"}, "write": {"/etc/motd": "deny"}, "edit": "deny",
         "Bash": {"*": "ask"}, "bash": {"rm *": "deny"},
     });
     let mut server = spool.serve_select("main", &rules);
+    // Nobody is asked for a yes that would not count.
     let write = before("Write", &json!({"file_path": "/etc/motd", "content": "x"}));
-    let hook = spool.start_hook("claude-code", &write);
-    server.answer("/etc/motd", "Yes");
-    hook.end().denied("rule");
-    let hook = spool.start_hook("claude-code", &bash("rm -rf x"));
-    server.answer("rm -rf x", "Yes");
-    hook.end().denied("rule");
+    spool.claude(&write).denied("rule");
+    spool.claude(&bash("rm -rf x")).denied("rule");
     // What was granted for the path is no leave to edit it.
     let write = before("Write", &json!({"file_path": "/etc/issue", "content": "x"}));
     let hook = spool.start_hook("claude-code", &write);
@@ -316,7 +315,8 @@ fn a_yes_about_one_name_of_a_call_goes_past_no_rule_that_denies_it_by_another() 
     server.choose(&question, "Yes, for this session");
     let scope = server.question();
     server.choose(&scope, SUBAGENT);
-    hook.end().denied("rule");
+    hook.end().allowed();
+    spool.claude(&write).allowed();
     let edit = before(
         "Edit",
         &json!({"file_path": "/etc/issue", "old_string": "a", "new_string": "b"}),
@@ -378,6 +378,163 @@ fn what_could_mean_more_than_one_thing_is_asked_whatever_rules_allow() {
     spool
         .claude(&before("Write", &json!({"file_path": "a", "content": "x"})))
         .allowed();
+}
+
+/// What Codex hands over before it changes these files.
+fn patch(files: &[String]) -> Value {
+    let files = files
+        .iter()
+        .map(|file| format!("*** Add File: {file}\n+x\n"));
+    let text = format!(
+        "*** Begin Patch\n{}*** End Patch\n",
+        files.collect::<String>()
+    );
+    before("apply_patch", &json!({"command": text}))
+}
+
+#[test]
+fn a_call_that_rules_have_asked_by_many_names_is_one_question_that_shows_them_all() {
+    let spool = TestSpool::new();
+    let rules = json!({"edit": {"*": "ask", "/etc/*": "deny"}, "path_write": {"*.rs": "ask"}});
+    let mut server = spool.serve_select("main", &rules);
+    let files: Vec<String> = (0..20).map(|n| format!("src/f{n}.rs")).collect();
+    for (label, is_denied) in [("Yes", false), ("No", true)] {
+        let hook = spool.start_hook("codex", &patch(&files));
+        let question = server.question();
+        let waiting = spool.waiting("main");
+        assert_eq!(waiting.len(), 1, "{waiting:?}");
+        let request = read_json(&spool.request_path("main", &waiting[0])).unwrap();
+        let evidence = request["payload"]["evidence"].to_string();
+        for file in &files {
+            for surface in ["edit", "path_write"] {
+                assert!(
+                    evidence.contains(&format!("{surface}: {file}")),
+                    "{evidence}"
+                );
+            }
+        }
+        server.choose(&question, label);
+        if is_denied {
+            hook.end().denied("Denied by the user");
+        } else {
+            hook.end().left();
+        }
+    }
+    assert_eq!(spool.events("forwarded_permission.prompted").len(), 2);
+    // One of them that is denied denies them all, and nobody is asked.
+    let with_one = [files, vec!["/etc/motd".to_owned()]].concat();
+    spool.hook("codex", &patch(&with_one)).denied("/etc/*");
+}
+
+#[test]
+fn what_a_grant_allows_by_one_name_is_asked_by_the_others_that_a_rule_has_asked() {
+    let spool = TestSpool::new();
+    let rules = json!({"write": "allow", "path_write": {"/etc/*": "ask"}});
+    let mut server = spool.serve_select("main", &rules);
+    let write = before("Write", &json!({"file_path": "/etc/motd", "content": "x"}));
+    let hook = spool.start_hook("claude-code", &write);
+    server.answer("/etc/motd", "No");
+    hook.end().denied("\"path_write\"");
+    let hook = spool.start_hook("claude-code", &write);
+    server.answer("/etc/motd", "Yes");
+    hook.end().allowed();
+}
+
+#[test]
+fn a_call_on_more_files_than_are_looked_at_is_asked_whatever_rules_allow() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select(
+        "main",
+        &json!({"*": "allow", "apply_patch": "allow", "edit": "allow"}),
+    );
+    let files: Vec<String> = (0..65).map(|n| format!("f{n}")).collect();
+    spool.hook("codex", &patch(&files[1..])).left();
+    let hook = spool.start_hook("codex", &patch(&files));
+    let question = server.question();
+    server.choose(&question, "No");
+    hook.end().denied("Denied by the user");
+}
+
+/// A command that is not to run in the sandbox.
+fn leaving(command: &str) -> Value {
+    let input = json!({"command": command, "dangerouslyDisableSandbox": true});
+    before("Bash", &input)
+}
+
+#[test]
+fn what_leaves_the_sandbox_is_let_out_by_what_names_that_and_by_nothing_that_lets_it_run_within() {
+    let spool = TestSpool::new();
+    let rules = json!({
+        "*": "allow",
+        "bash": {"*": "allow", "rm *": "deny"},
+        "outside_*": "allow",
+        "outside_sandbox": {"npm *": "allow", "curl *": "deny"},
+    });
+    let mut server = spool.serve_select("main", &rules);
+    spool.claude(&bash("make")).allowed();
+    spool.claude(&leaving("npm test")).allowed();
+    for denied in ["rm -rf x", "npm test; curl x", "npm run $(rm x)"] {
+        spool.claude(&leaving(denied)).denied("rule");
+    }
+    let hook = spool.start_hook("claude-code", &leaving("make"));
+    let question = server.question();
+    assert!(
+        question.text.contains("outside the sandbox"),
+        "{}",
+        question.text
+    );
+    server.choose(&question, "No");
+    hook.end().denied("\"outside_sandbox\"");
+    // One of several commands that is not named holds the others back.
+    for (host, stdin) in [
+        ("claude-code", leaving("npm test; make")),
+        ("codex", permission("make all")),
+    ] {
+        let hook = spool.start_hook(host, &stdin);
+        let question = server.question();
+        server.choose(&question, "No");
+        hook.end().denied("Denied by the user");
+    }
+    spool.hook("codex", &permission("npm test")).allowed();
+    spool.hook("codex", &permission("rm x")).denied("rm *");
+}
+
+#[test]
+fn what_is_granted_within_the_sandbox_lets_nothing_out_and_what_is_granted_outside_of_it_does() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({}));
+    let for_the_session = |stdin: &Value, server: &mut crate::support::processes::Server| {
+        let hook = spool.start_hook("claude-code", stdin);
+        let question = server.question();
+        server.choose(&question, "Yes, for this session");
+        let scope = server.question();
+        server.choose(&scope, SUBAGENT);
+        hook.end().allowed();
+    };
+    for_the_session(&permission("make"), &mut server);
+    spool.claude(&bash("make")).allowed();
+    let rule = json!([{"type": "addRules", "behavior": "allow", "destination": "localSettings",
+                       "rules": [{"toolName": "Bash", "ruleContent": "make:*"}]}]);
+    let leaving_with = with(leaving("make out"), "permission_suggestions", rule);
+    let leaving_with = with(leaving_with, "hook_event_name", json!("PermissionRequest"));
+    // What may run within is a question as soon as it wants out, also where the host would not have asked.
+    let hook = spool.start_hook("claude-code", &leaving("make"));
+    server.answer("make", "No");
+    hook.end().denied("Denied by the user");
+    for_the_session(&leaving_with, &mut server);
+    spool.claude(&leaving("make more")).allowed();
+    // That is no leave to run anything else within: the host is left to ask by itself.
+    spool.claude(&bash("make more")).left();
+}
+
+#[test]
+fn where_nobody_is_there_what_leaves_the_sandbox_is_denied_and_told_what_would_decide_it() {
+    let spool = TestSpool::new();
+    let rules = json!({"*": "allow", "bash": {"*": "allow"}});
+    let _server = spool.serve_headless("main", &rules);
+    let hint = "a rule for \"outside_sandbox\" decides what may leave the sandbox";
+    spool.claude(&leaving("make")).denied(hint);
+    spool.hook("codex", &permission("make")).denied(hint);
 }
 
 #[test]
@@ -507,8 +664,10 @@ fn a_launched_host_asks_its_parent_through_the_session_that_it_was_given() {
     assert_eq!(request["requesterAgentName"], "builder");
     assert_eq!(
         request["relay"]["path"],
-        json!([{"sessionId": "S", "agentName": "claude-code"}])
+        json!([{"sessionId": "S", "agentName": "builder"}])
     );
+    // So the rules that were written for what was launched hold for what runs in it.
+    assert_eq!(request["accessIntent"]["principal"]["agentName"], "builder");
     let lineage = request["payload"]["evidence"]
         .as_array()
         .unwrap()
@@ -679,6 +838,26 @@ fn where_nobody_serves_the_hook_says_so_and_what_to_do() {
     spool
         .hook("gemini", &gemini)
         .denied("nobody serves session \"main\"");
+}
+
+#[test]
+fn where_nobody_ever_served_a_hook_asks_nothing_and_waits_for_nobody() {
+    let spool = TestSpool::new();
+    let denied = || {
+        spool
+            .claude(&permission("ls"))
+            .denied("nobody serves session \"main\"");
+        let said = spool.events("forwarded_permission.no_serving_session");
+        let created = spool.events("forwarded_permission.request_created");
+        (said.len(), created.len())
+    };
+    let (said, created) = denied();
+    assert!(said > 0 && created == 0, "{said} {created}");
+    // Nor where a server has taken leave. One that died may be there again in a moment: that is waited for.
+    let mut server = spool.serve_headless("main", &json!({}));
+    server.stop();
+    let (again, created) = denied();
+    assert!(again > said && created == 0, "{again} {created}");
 }
 
 #[test]
@@ -986,6 +1165,49 @@ fn of_calls_that_are_alike_the_end_of_one_takes_one_back() {
 }
 
 #[test]
+fn the_end_of_a_call_that_was_let_run_takes_no_other_one_back() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({}));
+    let over = with(permission("make"), "hook_event_name", json!("PostToolUse"));
+    let first = spool.start_hook("claude-code", &permission("make"));
+    let question = server.question();
+    let second = spool.start_hook("claude-code", &permission("make"));
+    until("two asks that wait", || spool.questions("main") == 2);
+    server.choose(&question, "Yes");
+    first.end().allowed();
+    // The first has run. The second is asked about still, and answered by who is asked.
+    spool.claude(&over).left();
+    server.answer("make", "Yes");
+    second.end().allowed();
+    spool.claude(&over).left();
+    // Each counts once: the next that is over was answered at the host.
+    let third = spool.start_hook("claude-code", &permission("make"));
+    server.question();
+    spool.claude(&over).left();
+    third.end().denied("told to end");
+    server.await_text("taken it back");
+}
+
+#[test]
+fn what_is_asked_before_a_call_is_taken_back_by_the_end_of_no_other() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({}));
+    let asked = with(
+        bash("make all"),
+        "permission_mode",
+        json!("bypassPermissions"),
+    );
+    let waits = spool.start_hook("claude-code", &asked);
+    let question = server.question();
+    let other = with(bash("make all"), "tool_use_id", json!("toolu_2"));
+    spool
+        .claude(&with(other, "hook_event_name", json!("PostToolUse")))
+        .left();
+    server.choose(&question, "Yes");
+    waits.end().allowed();
+}
+
+#[test]
 fn a_hook_whose_host_is_gone_takes_its_ask_back() {
     let spool = TestSpool::new();
     let mut server = spool.serve_select("main", &json!({}));
@@ -1059,7 +1281,8 @@ fn a_denial_stops_the_agent_and_its_host_remembers_where_the_configuration_says_
 #[test]
 fn codex_is_told_what_it_takes_and_no_more() {
     let spool = TestSpool::new();
-    let rules = json!({"bash": {"ls *": "allow", "rm *": "deny"}});
+    let rules =
+        json!({"bash": {"ls *": "allow", "rm *": "deny"}, "outside_sandbox": {"ls *": "allow"}});
     let _server = spool.serve_headless("main", &rules);
     let exec = |command: &str| with(bash(command), "permission_mode", json!("bypassPermissions"));
     // An allow there would grant nothing, so nothing is said.

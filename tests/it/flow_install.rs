@@ -683,3 +683,197 @@ fn a_program_that_would_not_be_known_again_is_refused() {
     let said = refused(install.arg(&other));
     assert!(said.contains("is not called askrelay"), "{said}");
 }
+
+#[test]
+fn an_option_that_would_be_ignored_is_refused() {
+    let home = Home::new();
+    for option in [
+        &["--spool", "/shared"][..],
+        &["--config", "c.json"],
+        &["--log", "l.jsonl"],
+        &["--no-project"],
+    ] {
+        let said = refused(home.install("gemini").arg("--yes").args(option));
+        assert!(said.contains(option[0]), "{said}");
+        let said = refused(
+            home.spool
+                .relay()
+                .args(option)
+                .args(["uninstall", "gemini"]),
+        );
+        assert!(said.contains(option[0]), "{said}");
+    }
+    assert!(!home.at(".gemini").exists());
+    let help = done(home.spool.relay().args(["install", "--help"]));
+    assert!(!help.contains("--spool"), "{help}");
+    assert!(
+        help.contains("[default: for you, wherever you start the agent]"),
+        "{help}"
+    );
+}
+
+#[test]
+fn what_is_written_as_json_is_shown_before_a_person_says_yes() {
+    let home = Home::new();
+    let mut install = home.install("gemini");
+    let mut terminal = OnScreen::start(install.arg("--json"), 200, 120);
+    let shown = terminal.await_text("write this? [y/N]");
+    assert!(shown.contains("+    \"BeforeTool\": ["), "{shown}");
+    terminal.send("n\r");
+    assert_eq!(terminal.exit_code(), 1);
+    assert!(!home.at(".gemini").exists());
+}
+
+/// The one file that is kept beside the records.
+#[track_caller]
+fn kept(home: &Home) -> String {
+    let all = fs::read_dir(home.spool.below("state/askrelay/installed")).unwrap();
+    let all: Vec<PathBuf> = all.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert!(all[0].extension().is_some_and(|end| end == "kept"));
+    text(&all[0])
+}
+
+#[test]
+fn what_somebody_made_of_a_file_of_ours_outlives_an_uninstall() {
+    let home = Home::new();
+    let shim = home.spool.below("config/opencode/plugins/askrelay.js");
+    // Edited, and taken out.
+    home.installed("opencode");
+    let edited = format!("{}// mine\n", text(&shim));
+    write(&shim, &edited);
+    let said = home.uninstalled("opencode");
+    assert!(said.contains("is kept in "), "{said}");
+    assert!(!shim.exists());
+    assert_eq!(kept(&home), edited);
+    // Edited, written over, and taken out.
+    let home = Home::new();
+    let shim = home.spool.below("config/opencode/plugins/askrelay.js");
+    home.installed("opencode");
+    write(&shim, &edited);
+    home.installed("opencode");
+    home.uninstalled("opencode");
+    assert_eq!(kept(&home), edited);
+    // The same in a file of others.
+    let home = Home::new();
+    home.installed("claude-code");
+    let edited = text(&home.file("claude-code")).replace("86400,", "300,");
+    write(&home.file("claude-code"), &edited);
+    home.installed("claude-code");
+    home.uninstalled("claude-code");
+    assert_eq!(kept(&home), edited);
+    // As it was written, there is nothing to keep.
+    let home = Home::new();
+    let said = home.installed("opencode") + &home.uninstalled("opencode");
+    assert!(!said.contains("is kept in "), "{said}");
+}
+
+#[test]
+fn an_update_that_did_not_come_about_forgets_nothing_of_the_first() {
+    let mut home = Home::new();
+    home.installed("codex");
+    let first = text(&home.file("codex"));
+    let moved = home.spool.below("bin-2/askrelay");
+    fs::create_dir(moved.parent().unwrap()).unwrap();
+    fs::copy(&home.program, &moved).unwrap();
+    home.program = moved;
+    home.installed("codex");
+    // As a crash between the record and the file leaves it.
+    write(&home.file("codex"), &first);
+    home.uninstalled("codex");
+    assert!(!home.at(".codex").exists());
+}
+
+#[test]
+fn a_program_whose_path_gemini_would_read_otherwise_is_refused() {
+    let mut home = Home::new();
+    let moved = home.spool.below("bin-$HOME/askrelay");
+    fs::create_dir(moved.parent().unwrap()).unwrap();
+    fs::copy(&home.program, &moved).unwrap();
+    home.program = moved;
+    let said = refused(home.install("gemini").arg("--yes"));
+    assert!(said.contains("puts a variable in the place"), "{said}");
+    home.installed("claude-code");
+}
+
+#[test]
+fn what_is_different_in_a_project_is_said() {
+    let home = Home::new();
+    let project = home.spool.below("project");
+    fs::create_dir(&project).unwrap();
+    for (host, is_shared, trust) in [
+        ("claude-code", false, "start claude in "),
+        ("codex", true, "start codex in "),
+        ("gemini", true, "start gemini in "),
+        ("opencode", true, "doctor opencode --project "),
+        ("pi", true, "start pi in "),
+    ] {
+        let mut install = home.install(host);
+        let said = done(install.arg("--dry-run").arg("--project").arg(&project));
+        assert_eq!(said.contains("keep it out of what you commit"), is_shared);
+        assert!(
+            said.contains(&format!("next: {trust}")) || said.contains(trust),
+            "{said}"
+        );
+        assert!(said.contains("/project --live`"), "{said}");
+    }
+}
+
+#[test]
+fn a_word_that_an_agent_may_not_know_is_said_and_does_not_stop_it() {
+    let home = Home::new();
+    let config = "{\"permissions\": {\"defaultMode\": \"yolo\"}}";
+    write(&home.file("claude-code"), config);
+    let said = home.installed("claude-code");
+    assert!(
+        said.contains("settings.json:1:33: \"permissions.defaultMode\" is \"yolo\""),
+        "{said}"
+    );
+    assert!(
+        said.contains("may take no notice of the whole file"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_read_only_file_is_shown_as_it_would_be() {
+    let home = Home::new();
+    let file = home.file("gemini");
+    write(&file, "{}\n");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    let said = done(home.install("gemini").arg("--dry-run"));
+    assert!(said.contains("+    \"BeforeTool\": ["), "{said}");
+}
+
+#[test]
+fn a_file_of_root_or_one_that_cannot_be_read_is_refused_with_what_to_do() {
+    use std::os::unix::process::CommandExt as _;
+    const OTHER: u32 = 4711;
+    let home = Home::new();
+    let file = home.file("claude-code");
+    write(&file, "{}\n");
+    fs::create_dir_all(home.spool.work()).unwrap();
+    // Only root can be somebody else.
+    if std::os::unix::fs::chown(home.at(""), Some(OTHER), None).is_err() {
+        return;
+    }
+    for (mode, wanted, hint) in [
+        (
+            0o644,
+            "belongs to user 0, not to this one",
+            "have its owner give it to you",
+        ),
+        (0o600, "cannot open ", "check who owns the file"),
+    ] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let mut install = home.install("claude-code");
+        let Ok(ended) = install.arg("--yes").uid(OTHER).output() else {
+            // The program of the tests lies where nobody else may look.
+            return;
+        };
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success());
+        assert!(stderr.contains(wanted) && stderr.contains(hint), "{stderr}");
+        assert_eq!(text(&file), "{}\n");
+    }
+}

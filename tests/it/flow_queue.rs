@@ -469,6 +469,7 @@ fn ask_for(value: &str, session: &str, id: String) -> Ask {
         path: Vec::new(),
         rules_only: false,
         guard: false,
+        verdict_only: false,
     }
 }
 
@@ -493,6 +494,7 @@ fn five_hundred_asks_of_eight_children_are_answered_once_each() {
                 session_id: session_id.clone(),
                 agent_name: "scout".into(),
                 generation: Generation::Current,
+                where_nobody_serves: askrelay::ask::WhereNobodyServes::Wait,
             };
             let requester = Requester::new(
                 &open,

@@ -286,7 +286,10 @@ impl Scene {
 
 /// What the rules say about what is tried here. Anything else that an agent does on its way is allowed.
 pub(crate) fn rules(action: &Value) -> Value {
-    json!({ "permission": { "*": "allow", "bash": { "*": "allow", "touch *": action } } })
+    // Where the agent asks to leave its sandbox, it is the rule for the command that is tried here.
+    json!({ "permission": {
+        "*": "allow", "bash": { "*": "allow", "touch *": action }, "outside_sandbox": { "*": "allow" }
+    } })
 }
 
 pub(crate) fn ask() -> Value {
@@ -444,8 +447,11 @@ pub(crate) fn what_is_granted_for_the_session_is_not_asked_again_by_the_next_hoo
 pub(crate) fn an_allow_list_lets_through_what_it_names_and_nothing_else(way: Way) {
     let lines = ["touch ran", "touch other"].map(|line| vec![way.shell(line)]);
     let scene = Scene::new(way, move |turn| turn.after(lines.clone()));
-    let list =
-        json!({ "permission": { "*": "deny", "bash": { "*": "deny", "touch ran": "allow" } } });
+    let list = json!({ "permission": {
+        "*": "deny",
+        "bash": { "*": "deny", "touch ran": "allow" },
+        "outside_sandbox": { "touch ran": "allow" },
+    } });
     let _server = scene.serve("headless", &list);
     let seen = scene.run(|| {});
     seen.assert_ran();

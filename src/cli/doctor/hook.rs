@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Checks;
 use super::host::Gate;
 use super::scratch::{Ended, REASON, Rules, Scratch, run};
+use super::{Checks, brief};
 use crate::cli::env::Env;
 use crate::clock;
 use crate::host::install::{Host, Said, said, sample};
@@ -95,7 +95,7 @@ fn judge(
     let took = took.as_millis();
     let shown = match &said {
         Said::Allows => "allowed".to_owned(),
-        Said::Denies(reason) => format!("denied: {}", reason.lines().next().unwrap_or_default()),
+        Said::Denies(reason) => format!("denied: {}", brief(reason)),
         Said::Asks => "left to the person at the host".to_owned(),
         Said::Nothing => "nothing said, which lets it go on".to_owned(),
         Said::Failed(why) => format!("failed, for {why}"),

@@ -13,10 +13,11 @@ use super::scratch::{Scratch, run};
 use crate::cli::env::Env;
 use crate::cli::install::hosts::{self, Layer, codex_key_path};
 use crate::host::install::{
-    self, Found, HOST_TIMEOUT_SECONDS, Host, Line, MAX_HOST_CONFIG_BYTES, SHIM_EVENT, Trust,
-    check_shape, command_line, entries_of, faults, find, is_shim, line_of, program_of, shim,
-    strangers, trust_of, wait_of,
+    self, EditError, Found, HOST_TIMEOUT_SECONDS, Host, Line, MAX_HOST_CONFIG_BYTES, SHIM_EVENT,
+    Trust, TrustEntry, check_shape, command_line, doubts, entries_of, faults, find, for_trial,
+    is_shim, line_of, program_of, shim, strangers, trust_of, wait_of,
 };
+use crate::policy::JsonProblem;
 use crate::presentation::text::visible;
 use crate::spool::{ForeignFile, canonical_path, is_program, replaceable_by_others};
 
@@ -29,12 +30,22 @@ const CLAUDE_BLOCKS_SINCE: [u64; 3] = [2, 1, 295];
 #[derive(Debug, Clone)]
 pub(super) struct Gate {
     pub(super) event: String,
-    pub(super) matcher: Option<String>,
     pub(super) handler: Value,
     /// The program that it starts.
     pub(super) program: PathBuf,
-    /// Whether its host is held by it, as far as its entry says.
-    pub(super) is_sound: bool,
+}
+
+/// A configuration with hooks of ours, as the agent itself is tried with it.
+#[derive(Debug)]
+pub(super) struct Trial {
+    /// Whose it is.
+    pub(super) whose: &'static str,
+    /// Where it stands.
+    pub(super) path: PathBuf,
+    /// What it says, without what would reach out of the trial.
+    pub(super) settings: Value,
+    /// What Codex trusts of it.
+    pub(super) trusted: Vec<TrustEntry>,
 }
 
 /// The hooks of ours that gate.
@@ -44,6 +55,8 @@ pub(super) struct Gates {
     pub(super) tried: Vec<Gate>,
     /// How many stand there.
     pub(super) count: usize,
+    /// The files that they stand in.
+    pub(super) trials: Vec<Trial>,
 }
 
 /// Whom the doctor may believe.
@@ -58,6 +71,7 @@ pub(super) struct Around<'a> {
 /// What was read of one layer.
 struct Read {
     layer: Layer,
+    text: String,
     found: Vec<Found>,
 }
 
@@ -88,7 +102,7 @@ pub(super) fn summary(
         let Some(text) = hosts::text_of(&layer.path) else {
             continue;
         };
-        match find(host, &text) {
+        match check_shape(host, &text).and_then(|()| find(host, &text)) {
             Ok(entries) => found.extend(entries),
             Err(error) => {
                 checks.warn(
@@ -98,6 +112,19 @@ pub(super) fn summary(
                 )?;
             }
         }
+    }
+    if !found.is_empty()
+        && let Some((path, switched)) = hosts::switched_off(env, host, project).first()
+    {
+        return checks.fail(
+            "host",
+            format!(
+                "{title}: the hook is there and does not run: {} says {}",
+                path.display(),
+                switched.setting()
+            ),
+            "take that out",
+        );
     }
     let gates = install::wanted(host, "")
         .into_iter()
@@ -162,11 +189,71 @@ pub(super) async fn look(
             "take that out",
         )?;
     }
-    let gates = entries(env, host, around, &read, checks)?;
-    if host == Host::Codex {
-        trust(env, around.project, &read, checks)?;
+    let mut gates = entries(env, host, around, &read, checks)?;
+    match host {
+        Host::Codex => trust(env, around.project, &read, checks)?,
+        Host::Gemini | Host::ClaudeCode => {
+            project_trust(env, host, around.project, &read, checks)?;
+        }
+        Host::Opencode | Host::Pi => {}
+    }
+    for read in read.iter().filter(|read| !read.found.is_empty()) {
+        if is_believed(env, host, around, &read.layer) {
+            gates.trials.extend(trial(env, host, around, read));
+        }
     }
     Ok(gates)
+}
+
+/// The file, as the agent is tried with it: of the hooks in it those run that may be run.
+fn trial(env: &Env, host: Host, around: Around<'_>, read: &Read) -> Option<Trial> {
+    let runs = |handler: &Value| {
+        let line = line_of(host, handler);
+        line.is_some_and(|line| permit(env, around.project, &line).is_ok())
+    };
+    let settings = for_trial(host, &read.text, runs).ok()?;
+    let mut trusted = entries_of(&codex_key_path(&read.layer.path), &read.found);
+    let config = hosts::codex_config(env).and_then(|config| hosts::text_of(&config));
+    let config = config.unwrap_or_default();
+    trusted.retain(|entry| trust_of(&config, entry) == Ok(Trust::Trusted));
+    Some(Trial {
+        whose: read.layer.whose,
+        path: read.layer.path.clone(),
+        settings,
+        trusted,
+    })
+}
+
+/// Whether the agent reads what stands in a project at all.
+fn project_trust(
+    env: &Env,
+    host: Host,
+    project: Option<&Path>,
+    read: &[Read],
+    checks: &mut Checks,
+) -> anyhow::Result<()> {
+    let is_there = read
+        .iter()
+        .any(|read| read.layer.whose == "project" && !read.found.is_empty());
+    let Some(project) = project.filter(|_| is_there) else {
+        return Ok(());
+    };
+    let shown = project.display();
+    if host == Host::Gemini && !hosts::gemini_trusts(env, project) {
+        return checks.fail(
+            "hook.trust",
+            format!("Gemini CLI does not trust {shown}, and reads no hook there"),
+            "start gemini there, and trust the folder",
+        );
+    }
+    if host == Host::ClaudeCode && !hosts::claude_trusts(env, project) {
+        return checks.warn(
+            "hook.trust",
+            format!("nobody has told Claude Code that {shown} is trusted: until then a session with a terminal runs no hook of it"),
+            "start claude there once, and trust the directory; `claude -p` asks for no trust",
+        );
+    }
+    Ok(())
 }
 
 /// Whether what stands in a layer was put there by somebody who is believed: this user, the administrator, or a project that this
@@ -234,7 +321,13 @@ async fn programs(env: &Env, host: Host, checks: &mut Checks) -> anyhow::Result<
         let what = format!("{} ({shown})", path.display());
         let numbers = version.as_deref().and_then(numbers);
         let is_old = numbers.is_some_and(|numbers| numbers < CLAUDE_BLOCKS_SINCE);
-        if host == Host::ClaudeCode && is_old {
+        if host == Host::ClaudeCode && numbers.is_none() {
+            checks.warn(
+                "host.version",
+                format!("{what}: before 2.1.295 a tool runs where its hook fails"),
+                "run `claude --version`, and look at what it says",
+            )?;
+        } else if host == Host::ClaudeCode && is_old {
             checks.fail(
                 "host.version",
                 format!("{what} lets a tool run where its hook fails"),
@@ -293,27 +386,12 @@ fn files(
                 continue;
             }
         };
+        if file.bytes().is_some() || layer.whose != "project" {
+            guard(&layer, checks)?;
+        }
         let Some(bytes) = file.bytes() else {
             continue;
         };
-        if let Some(part) = replaceable_by_others(&layer.path) {
-            let what = if part == layer.path {
-                format!("{shown} is writable by others, or theirs")
-            } else {
-                format!(
-                    "{shown} can be replaced by others, for {} is writable by them, or theirs",
-                    part.display()
-                )
-            };
-            checks.warn(
-                "host.file",
-                what,
-                format!(
-                    "run `{}`: who writes it can take the gate away",
-                    command_line(&["chmod", "go-w", &part.to_string_lossy()])
-                ),
-            )?;
-        }
         if !holds_hooks(&layer) {
             continue;
         }
@@ -327,14 +405,42 @@ fn files(
             );
             checks.warn("hook.present", what, "look at what it is")?;
         }
+        for doubt in doubts(host, &text) {
+            let what = format!(
+                "{}:{doubt}: {} may take no notice of the whole file",
+                layer.path.display(),
+                host.title()
+            );
+            checks.warn(
+                "host.file",
+                what,
+                format!(
+                    "`askrelay doctor {} --live` shows whether it does",
+                    host.name()
+                ),
+            )?;
+        }
         match found {
             Ok(found) => {
                 checks.ok(
                     "host.file",
                     format!("{shown} can be read, {} of our hooks in it", found.len()),
                 )?;
-                all.push(Read { layer, found });
+                let text = text.into_owned();
+                all.push(Read { layer, text, found });
             }
+            Err(EditError::Json {
+                position,
+                problem: problem @ JsonProblem::DuplicateKey { .. },
+            }) => checks.fail(
+                "host.file",
+                format!(
+                    "{}:{position}: {problem}, so it is not known what {} takes of it",
+                    layer.path.display(),
+                    host.title()
+                ),
+                "take one of the two out",
+            )?,
             Err(error) => checks.fail(
                 "host.file",
                 format!(
@@ -347,6 +453,32 @@ fn files(
         }
     }
     Ok(all)
+}
+
+/// Whether somebody else can put another file in the place of one, or write it. What gates a user everywhere is a failure then; of a
+/// project its people may write.
+fn guard(layer: &Layer, checks: &mut Checks) -> anyhow::Result<()> {
+    let Some(part) = replaceable_by_others(&layer.path) else {
+        return Ok(());
+    };
+    let shown = format!("{} ({})", layer.path.display(), layer.whose);
+    let what = if part == layer.path {
+        format!("{shown} is writable by others, or theirs")
+    } else {
+        format!(
+            "{shown} can be replaced by others, for {} is writable by them, or theirs",
+            part.display()
+        )
+    };
+    let hint = format!(
+        "run `{}`, as its owner: who writes it can take the gate away",
+        command_line(&["chmod", "go-w", &part.to_string_lossy()])
+    );
+    if layer.whose == "project" {
+        checks.warn("host.file", what, hint)
+    } else {
+        checks.fail("host.file", what, hint)
+    }
 }
 
 fn entries(
@@ -395,15 +527,13 @@ fn entries(
             continue;
         }
         gates.count += 1;
-        let is_sound = holds(host, &place, entry, is_as_wanted, &again, checks)?;
+        holds(host, &place, entry, is_as_wanted, &again, checks)?;
         let believed = is_believed(env, host, around, layer);
         let program = tried(env, around, believed, &line, &place, &entry.handler, checks)?;
         gates.tried.extend(program.map(|program| Gate {
             event: entry.event.clone(),
-            matcher: entry.matcher.clone(),
             handler: entry.handler.clone(),
             program,
-            is_sound,
         }));
     }
     for hook in install::wanted(host, "") {
@@ -455,13 +585,13 @@ fn holds(
     is_as_wanted: bool,
     again: &str,
     checks: &mut Checks,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<()> {
     let faults = faults(host, entry);
     for fault in &faults {
         checks.fail("hook.holds", format!("{place}: {fault}"), again)?;
     }
     if !faults.is_empty() {
-        return Ok(false);
+        return Ok(());
     }
     if !is_as_wanted {
         checks.warn(
@@ -483,7 +613,7 @@ fn holds(
             format!("{place}: the host waits {waits} s, the hook gives up before"),
         )?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The files of ours in a host that is gated by one.
@@ -503,9 +633,19 @@ fn shims(env: &Env, host: Host, around: Around<'_>, checks: &mut Checks) -> anyh
             )?;
             continue;
         };
+        guard(&layer, checks)?;
         gates.count += 1;
-        let is_sound = shim(host, &program).as_deref() == Some(&*text);
-        if is_sound {
+        if gates.count > 1 {
+            checks.warn(
+                "hook.present",
+                format!("{shown} is there a second time: each call is asked about twice"),
+                format!(
+                    "run `askrelay uninstall {}` for one of the scopes",
+                    host.name()
+                ),
+            )?;
+        }
+        if shim(host, &program).as_deref() == Some(&*text) {
             checks.ok(
                 "hook.present",
                 format!("{shown} ({}) is as it would be put there now", layer.whose),
@@ -538,10 +678,8 @@ fn shims(env: &Env, host: Host, around: Around<'_>, checks: &mut Checks) -> anyh
         let program = tried(env, around, believed, &line, &place, &handler, checks)?;
         gates.tried.extend(program.map(|program| Gate {
             event: SHIM_EVENT.to_owned(),
-            matcher: None,
             handler,
             program,
-            is_sound,
         }));
     }
     Ok(gates)
@@ -559,7 +697,8 @@ fn trust(
     let text = hosts::text_of(&config).unwrap_or_default();
     let press = "start codex, type /hooks, and trust the entries of askrelay; or run `askrelay install codex --trust`";
     for read in read.iter().filter(|read| !read.found.is_empty()) {
-        if let (Some(project), "project") = (project, read.layer.whose)
+        let of = read.layer.path.parent().and_then(Path::parent);
+        if let (Some(_), Some(project), "project") = (project, of, read.layer.whose)
             && !hosts::codex_trusts(env, project)
         {
             checks.fail(

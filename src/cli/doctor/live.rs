@@ -1,29 +1,33 @@
-//! Starts the agent itself, in a home of its own, with the hooks that the user has, and with a model on this machine that asks for one
-//! harmless command: then the command ran, or it did not, and there is nothing left to believe.
+//! Starts the agent itself, in a home of its own, with the configuration that the user has, and with a model on this machine that asks
+//! for one harmless command: then the command ran, or it did not, and there is nothing left to believe.
+//!
+//! Of the configuration it is tried with what does not reach out: no hook of somebody else, no key, nothing that starts a program.
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::Checks;
-use super::host::Gate;
-use super::model::Model;
+use super::host::{Gate, Gates, Trial};
+use super::model::{Heard, Model};
 use super::scratch::{Ended, REASON, Rules, Scratch, run};
+use super::{Checks, Level, Line, brief};
 use crate::cli::env::{self, Env};
 use crate::cli::install::hosts::{codex_key_path, on_path};
-use crate::host::install::{Host, entries_of, find, shim, with_trust};
+use crate::host::install::{Host, TrustEntry, shim, with_trust};
 use crate::spool::look_at_operator_file;
 
 /// How long an agent may take for one command.
 const HOST_TIME: Duration = Duration::from_mins(2);
 /// The file that the command makes.
 const MARK: &str = "askrelay-doctor-ran";
+/// How every denial of the hook begins, however its agent wraps it.
+const HOOK_SAYS: &str = "[askrelay]";
 
 pub(super) async fn prove(
     env: &Env,
     host: Host,
-    gates: &[Gate],
+    gates: &Gates,
     checks: &mut Checks,
 ) -> anyhow::Result<()> {
     let name = host.program();
@@ -45,46 +49,60 @@ pub(super) async fn prove(
         let work = scratch.under(rules, run(command, "", HOST_TIME));
         let ended = model.serving(work).await?;
         let ran = look_at_operator_file(&scratch.at(&format!("work/{MARK}"))).is_there();
-        judge(host, rules, ran, &model, ended.as_ref(), checks)?;
+        checks.tell(&judged(host, rules, ran, &model.heard(), ended.as_ref()))?;
     }
     Ok(())
 }
 
-/// The user's hooks alone, as the agent reads them.
-fn hooks_of(gates: &[Gate]) -> Value {
-    let mut events = Map::new();
-    for gate in gates {
-        let mut group = Map::new();
-        if let Some(matcher) = &gate.matcher {
-            let _none = group.insert("matcher".to_owned(), matcher.as_str().into());
+/// Puts the user's files where the agent finds them, each with `more` in it, and gives what of them Codex is to trust.
+fn put(
+    trials: &[Trial],
+    directory: &str,
+    more: &Value,
+    scratch: &Scratch,
+) -> anyhow::Result<Vec<TrustEntry>> {
+    let mut trusted = Vec::new();
+    for trial in trials {
+        let above = match trial.whose {
+            "user" => "home",
+            "project" => "work",
+            // The agent reads it where it lies.
+            _ => continue,
+        };
+        let Some(name) = trial.path.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        let mut settings = trial.settings.clone();
+        if let (Some(settings), Some(more)) = (settings.as_object_mut(), more.as_object()) {
+            settings.extend(more.clone());
         }
-        let _none = group.insert("hooks".to_owned(), json!([gate.handler]));
-        let groups = events
-            .entry(gate.event.clone())
-            .or_insert_with(|| json!([]));
-        if let Some(groups) = groups.as_array_mut() {
-            groups.push(group.into());
-        }
+        let file = format!("{above}/{directory}/{name}");
+        scratch.write(&file, &settings.to_string())?;
+        let (was, is) = (
+            codex_key_path(&trial.path),
+            codex_key_path(&scratch.at(&file)),
+        );
+        trusted.extend(trial.trusted.iter().map(|entry| TrustEntry {
+            key: entry.key.replacen(&was, &is, 1),
+            hash: entry.hash.clone(),
+        }));
     }
-    events.into()
+    Ok(trusted)
 }
 
 fn prepare(
     host: Host,
-    gates: &[Gate],
+    gates: &Gates,
     scratch: &Scratch,
     model: &Model,
     command: &mut Command,
 ) -> anyhow::Result<()> {
     let url = format!("http://{}", model.address()?);
     let prompt = "Run the one command that you were told to run.";
-    let hooks = hooks_of(gates);
     match host {
         Host::ClaudeCode => {
-            scratch.write(
-                "home/.claude/settings.json",
-                &json!({"hooks": hooks}).to_string(),
-            )?;
+            scratch.write("home/.claude/settings.json", "{}")?;
+            put(&gates.trials, ".claude", &json!({}), scratch)?;
             command
                 .env(env::CLAUDE_CONFIG_DIR, scratch.at("home/.claude"))
                 .env("ANTHROPIC_BASE_URL", url)
@@ -92,6 +110,8 @@ fn prepare(
                 .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
                 .args([
                     "--strict-mcp-config",
+                    "--permission-mode",
+                    "default",
                     "-p",
                     prompt,
                     "--output-format",
@@ -99,15 +119,18 @@ fn prepare(
                 ]);
         }
         Host::Codex => {
-            let text = json!({"hooks": hooks}).to_string();
-            scratch.write("home/.codex/hooks.json", &text)?;
-            let found = find(host, &text).unwrap_or_default();
-            let key = codex_key_path(&scratch.at("home/.codex/hooks.json"));
+            let trusted = put(&gates.trials, ".codex", &json!({}), scratch)?;
             let config = format!(
                 "model = \"doctor\"\nmodel_provider = \"doctor\"\n\n[model_providers.doctor]\nname = \"doctor\"\n\
                  base_url = \"{url}/v1\"\nwire_api = \"responses\"\nenv_key = \"ASKRELAY_DOCTOR_KEY\"\n"
             );
-            let config = with_trust(&config, &entries_of(&key, &found))?;
+            let mut config = with_trust(&config, &trusted)?;
+            if gates.trials.iter().any(|trial| trial.whose == "project") {
+                let work = scratch.at("work");
+                let work = work.to_string_lossy();
+                let work = Value::from(&*work);
+                config = format!("{config}\n[projects.{work}]\ntrust_level = \"trusted\"\n");
+            }
             scratch.write("home/.codex/config.toml", &config)?;
             command
                 .env(env::CODEX_HOME, scratch.at("home/.codex"))
@@ -123,11 +146,10 @@ fn prepare(
                 ]);
         }
         Host::Gemini => {
-            let settings = json!({
-                "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
-                "hooks": hooks,
-            });
+            let security = json!({"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}});
+            let settings = json!({"security": security});
             scratch.write("home/.gemini/settings.json", &settings.to_string())?;
+            put(&gates.trials, ".gemini", &settings, scratch)?;
             command
                 .env("GEMINI_API_KEY", "dummy")
                 .env("GOOGLE_GEMINI_BASE_URL", url)
@@ -135,21 +157,7 @@ fn prepare(
                 .args(["-p", prompt, "--yolo", "--output-format", "json"]);
         }
         Host::Opencode => {
-            let settings = json!({
-                "model": "doctor/doctor",
-                "provider": {"doctor": {
-                    "npm": "@ai-sdk/openai-compatible",
-                    "options": {"baseURL": format!("{url}/v1"), "apiKey": "dummy"},
-                    "models": {"doctor": {}},
-                }},
-            });
-            scratch.write("work/opencode.json", &settings.to_string())?;
-            put_shims(
-                host,
-                gates,
-                scratch,
-                "home/.config/opencode/plugins/askrelay.js",
-            )?;
+            opencode(&url, &gates.tried, scratch)?;
             command
                 .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
                 .env("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1")
@@ -167,7 +175,7 @@ fn prepare(
             scratch.write("home/.pi/agent/models.json", &models.to_string())?;
             put_shims(
                 host,
-                gates,
+                &gates.tried,
                 scratch,
                 "home/.pi/agent/extensions/askrelay.ts",
             )?;
@@ -179,6 +187,26 @@ fn prepare(
     Ok(())
 }
 
+/// The configuration of opencode, with ours in it.
+fn opencode(url: &str, gates: &[Gate], scratch: &Scratch) -> anyhow::Result<()> {
+    let settings = json!({
+        "model": "doctor/doctor",
+        "provider": {"doctor": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": format!("{url}/v1"), "apiKey": "dummy"},
+            "models": {"doctor": {}},
+        }},
+    });
+    scratch.write("work/opencode.json", &settings.to_string())?;
+    put_shims(
+        Host::Opencode,
+        gates,
+        scratch,
+        "home/.config/opencode/plugins/askrelay.js",
+    )?;
+    Ok(())
+}
+
 /// The file of ours, with the program that the user's starts.
 fn put_shims(host: Host, gates: &[Gate], scratch: &Scratch, file: &str) -> anyhow::Result<()> {
     let program = gates.first().and_then(|gate| gate.program.to_str());
@@ -186,87 +214,122 @@ fn put_shims(host: Host, gates: &[Gate], scratch: &Scratch, file: &str) -> anyho
     scratch.write(file, &text)
 }
 
-fn judge(
-    host: Host,
-    rules: Rules,
-    ran: bool,
-    model: &Model,
-    ended: Option<&Ended>,
-    checks: &mut Checks,
-) -> anyhow::Result<()> {
+/// What it means that the command ran, or did not, and what the model was told of it.
+fn judged(host: Host, rules: Rules, ran: bool, heard: &Heard, ended: Option<&Ended>) -> Line {
     let title = host.title();
-    let heard = model.heard();
-    let told = heard.told;
-    let under = match rules {
-        Rules::Allow => "under a rule that allows",
-        Rules::Deny => "under a rule that denies",
-        Rules::Nobody => "with nobody serving",
+    let (check, under) = match rules {
+        Rules::Allow => ("live.allow", "under a rule that allows"),
+        Rules::Deny => ("live.deny", "under a rule that denies"),
+        Rules::Nobody => ("live.unserved", "with nobody serving"),
     };
+    let line = |level, check, what: String, hint: Option<String>| Line {
+        level,
+        check,
+        what: format!("{title} {under}: {what}"),
+        hint,
+    };
+    let fail = |what: &str, hint: String| line(Level::Fail, check, what.to_owned(), Some(hint));
     let said = match ended {
         None => format!("it was stopped after {} s", HOST_TIME.as_secs()),
         Some(ended) => {
-            let words = if ended.stderr.trim().is_empty() {
-                &ended.stdout
+            let stderr = ended.stderr.trim();
+            let words = if stderr.is_empty() {
+                ended.stdout.trim()
             } else {
-                &ended.stderr
+                stderr
             };
-            let words = words.trim();
-            words
-                .lines()
-                .next_back()
-                .unwrap_or("it said nothing")
-                .to_owned()
+            let last = words.lines().next_back();
+            last.unwrap_or("it said nothing").to_owned()
         }
     };
     if heard.asked == 0 {
-        return checks.fail(
-            "live",
-            format!("{title} {under}: it asked no model"),
-            format!("start it by hand once; it said: {said}"),
-        );
+        let hint = format!("start it by hand once; it said: {said}");
+        let what = "it asked no model".to_owned();
+        return line(Level::Fail, "live", what, Some(hint));
     }
-    if rules == Rules::Allow {
-        return if ran {
-            checks.ok("live.allow", format!("{title} {under}: the command ran"))
-        } else {
-            let told = told.last().map_or(said, String::clone);
-            checks.fail(
-                "live.allow",
-                format!("{title} {under}: the command did not run"),
-                told,
-            )
-        };
+    let reason = heard.told.last().map(String::as_str).unwrap_or_default();
+    match (rules, ran) {
+        (Rules::Allow, true) => {
+            return line(Level::Ok, check, "the command ran".to_owned(), None);
+        }
+        (Rules::Allow, false) => {
+            let hint = if reason.is_empty() { &said } else { reason };
+            return fail("the command did not run", hint.to_owned());
+        }
+        (Rules::Deny | Rules::Nobody, true) => {
+            let hint = format!(
+                "the hook does not gate; run `askrelay install {}` again, and look at the lines above",
+                host.name()
+            );
+            return fail("the command RAN", hint);
+        }
+        (Rules::Deny | Rules::Nobody, false) => {}
     }
-    let check = if rules == Rules::Deny {
-        "live.deny"
-    } else {
-        "live.unserved"
-    };
-    if ran {
-        return checks.fail(
-            check,
-            format!("{title} {under}: the command RAN"),
-            format!("the hook does not gate; run `askrelay install {}` again, and look at the lines above", host.name()),
-        );
-    }
-    let reason = told.last().map(String::as_str).unwrap_or_default();
     if reason.is_empty() {
-        return checks.warn(
-            check,
-            format!("{title} {under}: the command did not run, and the model was not told why"),
+        return fail(
+            "the command did not run, and the model was not told why, so it is not shown that the hook held it",
             said,
         );
     }
-    if rules == Rules::Deny && !reason.contains(REASON) {
-        return checks.fail(
-            check,
-            format!("{title} {under}: the command did not run, but for another reason"),
+    // Many an agent asks its own person where nothing holds it, and takes it for a no that nobody is there.
+    let expected = if rules == Rules::Deny {
+        REASON
+    } else {
+        HOOK_SAYS
+    };
+    if !reason.contains(expected) {
+        return fail(
+            "the command did not run, but it was not the hook that held it",
             reason.to_owned(),
         );
     }
-    let first = reason.lines().next().unwrap_or_default();
-    checks.ok(
-        check,
-        format!("{title} {under}: the command did not run, and the model was told: {first}"),
-    )
+    let what = format!(
+        "the command did not run, and the model was told: {}",
+        brief(reason)
+    );
+    line(Level::Ok, check, what, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(rules: Rules, ran: bool, asked: usize, told: &str) -> Level {
+        let told = Some(told.to_owned()).filter(|told| !told.is_empty());
+        let heard = Heard {
+            told: told.into_iter().collect(),
+            asked,
+        };
+        let line = judged(Host::ClaudeCode, rules, ran, &heard, None);
+        assert_eq!(line.hint.is_some(), line.level != Level::Ok);
+        line.level
+    }
+
+    #[test]
+    fn nothing_is_well_that_the_hook_was_not_seen_to_do() {
+        let denied = format!("[askrelay] Denied by a rule. Reason: {REASON}");
+        let unserved = "[askrelay] Not decided, so not allowed";
+        assert_eq!(level(Rules::Allow, true, 2, "done"), Level::Ok);
+        assert_eq!(level(Rules::Deny, false, 2, &denied), Level::Ok);
+        assert_eq!(level(Rules::Nobody, false, 2, unserved), Level::Ok);
+        for (rules, ran, asked, told) in [
+            (Rules::Allow, false, 2, ""),
+            (Rules::Allow, true, 0, ""),
+            (Rules::Deny, true, 2, &*denied),
+            (Rules::Deny, false, 2, unserved),
+            (Rules::Deny, false, 2, ""),
+            (Rules::Nobody, true, 2, unserved),
+            // Nobody is there whom the agent itself could ask.
+            (
+                Rules::Nobody,
+                false,
+                2,
+                "permission to run touch askrelay-doctor-ran was not granted",
+            ),
+            (Rules::Nobody, false, 1, ""),
+        ] {
+            let level = level(rules, ran, asked, told);
+            assert_eq!(level, Level::Fail, "{rules:?} {ran} {told}");
+        }
+    }
 }

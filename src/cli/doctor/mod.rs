@@ -88,7 +88,6 @@ impl Checks {
         what: impl Into<String>,
         hint: impl Into<String>,
     ) -> anyhow::Result<()> {
-        self.warned += 1;
         self.tell(&Line {
             level: Level::Warn,
             check,
@@ -103,7 +102,6 @@ impl Checks {
         what: impl Into<String>,
         hint: impl Into<String>,
     ) -> anyhow::Result<()> {
-        self.failed += 1;
         self.tell(&Line {
             level: Level::Fail,
             check,
@@ -113,6 +111,11 @@ impl Checks {
     }
 
     fn tell(&mut self, line: &Line) -> anyhow::Result<()> {
+        match line.level {
+            Level::Ok => {}
+            Level::Warn => self.warned += 1,
+            Level::Fail => self.failed += 1,
+        }
         if self.json {
             self.out.json(&json!({
                 "level": line.level.name(),
@@ -132,7 +135,7 @@ impl Checks {
         self.out.flush()
     }
 
-    fn finish(mut self) -> anyhow::Result<Exit> {
+    fn finish(mut self, tried: Option<(Host, bool)>) -> anyhow::Result<Exit> {
         let healthy = self.failed == 0;
         if !self.json {
             let warned = match self.warned {
@@ -145,7 +148,11 @@ impl Checks {
                 1 => "1 failure".to_owned(),
                 count => format!("{count} failures"),
             };
-            self.out.line(&format!("{failed}{warned}"))?;
+            let meaning = match tried {
+                None => String::new(),
+                Some((host, live)) => meaning(host, live, healthy),
+            };
+            self.out.line(&format!("{failed}{warned}{meaning}"))?;
         }
         self.out.flush()?;
         Ok(if healthy { Exit::Ok } else { Exit::Denied })
@@ -187,7 +194,31 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
             }
         }
     }
-    checks.finish()
+    checks.finish(args.host.map(|host| (host, args.live)))
+}
+
+/// What it comes to, for whoever reads nothing else.
+fn meaning(host: Host, live: bool, healthy: bool) -> String {
+    let (title, name) = (host.title(), host.name());
+    match (healthy, live) {
+        (true, true) => format!(
+            ": askrelay is in charge of {title}, which was started and did as the rules said"
+        ),
+        (true, false) => format!(
+            ": askrelay is in charge of {title}; `askrelay doctor {name} --live` starts it and shows that it heeds"
+        ),
+        (false, _) => format!(": do not rely on askrelay being in charge of {title}"),
+    }
+}
+
+/// The beginning of what a model or a person is told, for one line of many.
+fn brief(text: &str) -> String {
+    const MOST: usize = 110;
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(MOST) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or(line)),
+    }
 }
 
 /// The signals that end it.
@@ -248,10 +279,7 @@ async fn one(
     }
     hook::prove(env, host, &gates.tried, checks).await?;
     if live {
-        // What does not hold its host is known already, and nothing that is not wholly ours is carried over.
-        let mut sound = gates.tried;
-        sound.retain(|gate| gate.is_sound);
-        live::prove(env, host, &sound, checks).await?;
+        live::prove(env, host, &gates, checks).await?;
     }
     Ok(())
 }

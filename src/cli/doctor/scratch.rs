@@ -97,7 +97,10 @@ impl Scratch {
     ) -> anyhow::Result<T> {
         let text = match rules {
             Rules::Nobody => return work.await,
-            Rules::Allow => "{\"permission\": {\"*\": \"allow\"}}".to_owned(),
+            // One gate of an agent is about leaving its sandbox, which what is said of everything else does not allow.
+            Rules::Allow => {
+                "{\"permission\": {\"*\": \"allow\", \"outside_sandbox\": \"allow\"}}".to_owned()
+            }
             Rules::Deny => {
                 let deny = format!("{{\"*\": {{\"action\": \"deny\", \"reason\": \"{REASON}\"}}}}");
                 format!("{{\"permission\": {{\"*\": \"ask\", \"bash\": {deny}}}}}")

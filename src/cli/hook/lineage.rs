@@ -45,12 +45,12 @@ pub(super) fn who(env: &Env, host: Host, asking: &Asking) -> Who {
         .iter()
         .filter(|_| host == Host::Pi)
         .find_map(|name| env.text(name));
-    let named_by_host = asking.agent_name.clone().or(by_launcher);
-    let agent_name = match (&named_by_host, &launched, &named) {
-        // What the process was named as, its session is as well, unless the process has a session of its own.
-        (Some(name), _, _) | (None, None, Some(name)) => name.clone(),
-        (None, _, _) => host.name().to_owned(),
-    };
+    // A launcher of pi says what the subagent is that it starts. Else the operator's name counts, before that of the host: it selects
+    // the rules that were written for what was launched, whatever runs in it.
+    let agent_name = by_launcher
+        .or_else(|| named.clone())
+        .or_else(|| asking.agent_name.clone())
+        .unwrap_or_else(|| host.name().to_owned());
     let mut sessions = vec![Hop {
         session_id: asking.session.clone(),
         agent_name,
@@ -65,6 +65,7 @@ pub(super) fn who(env: &Env, host: Host, asking: &Asking) -> Who {
         from: own.as_ref().map(|own| own.session_id.clone()),
         agent: own.map(|own| own.agent_name),
         within: sessions,
+        is_hook: true,
         ..Who::default()
     }
 }

@@ -23,17 +23,19 @@ use self::watchdog::{Ended, IsCut, in_time};
 use super::env::Env;
 use super::exit::Exit;
 use super::forward::{Forwarder, Gated, Ruling};
-use super::output::Out;
+use super::output::{self, Out};
 use super::place::Place;
 use super::{PlaceArgs, hint_of, role};
 use crate::ask::{Abandonment, Outcome};
 use crate::clock::{self, Moment};
 use crate::host::hook::{self, Asking, Gate, Host, Input, Unusable, Verdict};
-use crate::policy::Hooks;
+use crate::policy::{Hooks, OUTSIDE_SANDBOX_SURFACE};
 use crate::presentation::text::visible;
 use crate::process;
-use crate::spool::leads_somewhere;
-use crate::wire::{DecisionSource, DecisionState, MAX_REQUEST_BYTES, tool_input_from_json};
+use crate::spool::{Missing, leads_somewhere};
+use crate::wire::{
+    DecisionSource, DecisionState, MAX_REQUEST_BYTES, RequestId, tool_input_from_json,
+};
 
 /// What is left of the host's own time when the hook gives up.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -227,8 +229,12 @@ impl Hook {
         let forwarder = Forwarder::open(&env, &place, who)?;
         let settings = forwarder.config.hooks;
         let mut call = asking.call;
-        let mark = hook::ask_mark(&asking.session, &call);
-        call.id = Some(format!("{mark}{}", role::minted()));
+        // Who asks again for what the host has given no id cannot know which call it is.
+        let of_use = hook::use_mark(&asking.session, &call);
+        let of_use = of_use.filter(|_| asking.gate == Gate::BeforeTool);
+        let mark = of_use.unwrap_or_else(|| hook::ask_mark(&asking.session, &call));
+        let id = format!("{mark}{}", role::minted());
+        call.id = Some(id.clone());
         if call.cwd.as_os_str().is_empty() {
             call.cwd = self.env.cwd().cloned().unwrap_or_default();
         }
@@ -250,10 +256,32 @@ impl Hook {
             }
         };
         forwarder.warn_of_log();
+        if let Gated::Ruled(ruling) = &gated {
+            self.note(&place, asking.gate, &id, ruling);
+        }
         Ok(match gated {
             Gated::Left(_) => Verdict::Leave,
             Gated::Ruled(ruling) => verdict_of(self.host, &ruling, settings, &asking.suggestions),
         })
+    }
+}
+
+impl Hook {
+    /// Notes that a call was let run, where the host will tell of its end and others like it may still be asked about: what a rule
+    /// allows before a call, it allows for all of them.
+    fn note(&self, place: &Place<'_>, gate: Gate, id: &str, ruling: &Ruling) {
+        let decision = ruling.decision();
+        let by_rule = matches!(decision.decided_by.effective(), DecisionSource::Rule { .. });
+        let is_told = matches!(self.host, Host::ClaudeCode | Host::Codex);
+        if !decision.is_approved() || !is_told || (by_rule && gate == Gate::BeforeTool) {
+            return;
+        }
+        let spool = place.spool(Missing::Fail).ok();
+        if let (Some(spool), Some(id)) = (spool, RequestId::parse(id))
+            && let Err(error) = spool.note_answered(&id)
+        {
+            output::warn(&error.to_string());
+        }
     }
 }
 
@@ -286,10 +314,15 @@ fn verdict_of(host: Host, ruling: &Ruling, settings: Hooks, suggestions: &[Value
 
 /// What is to be done where nobody ruled, in the words of somebody who runs a hook.
 fn hint_for(host: Host, ruling: &Ruling) -> Option<String> {
-    let hint = ruling.hint()?;
     let Outcome::Abandoned(abandonment) = &ruling.answer.outcome else {
-        return None;
+        let is_outside = ruling.payload.request.surface == OUTSIDE_SANDBOX_SURFACE;
+        return (is_outside && ruling.decision().decided_by.is_nobody()).then(|| {
+            format!(
+                "a rule for \"{OUTSIDE_SANDBOX_SURFACE}\" decides what may leave the sandbox where nobody is there"
+            )
+        });
     };
+    let hint = ruling.hint()?;
     Some(match abandonment {
         Abandonment::NotServing { .. } => {
             format!("{hint}; `askrelay uninstall {}` takes the hook out", host.name())

@@ -10,7 +10,7 @@ use crate::audit::{Entry, Event};
 use crate::cli::output;
 use crate::cli::place::Place;
 use crate::clock;
-use crate::host::hook::{Ended, Over, ask_mark, session_mark, turn_mark};
+use crate::host::hook::{Ended, Over, permission_mark, session_mark, turn_mark, use_mark};
 use crate::process::{self, Proof};
 use crate::spool::{Missing, RequesterLife, Spool};
 use crate::wire::{ForwardedPermissionRequest, ProcessMark};
@@ -36,12 +36,35 @@ pub(super) fn withdraw(place: &Place<'_>, ended: &Ended) {
     let Ok(spool) = place.spool(Missing::Fail) else {
         return;
     };
-    let start = match &ended.what {
-        Over::Call(call) => ask_mark(&ended.session, call),
-        Over::Turn(agent) => turn_mark(&ended.session, agent.as_deref()),
-        Over::Session => session_mark(&ended.session),
-    };
-    let mut waiting = waiting(&spool, &start);
+    let session = ended.session.as_str();
+    match &ended.what {
+        Over::Call(call) => {
+            let of_use = use_mark(session, call);
+            let alike = permission_mark(session, call);
+            let is_known = of_use.is_some_and(|mark| {
+                spool.take_answered(&mark) || tell(place, &spool, ended, &mark) > 0
+            });
+            // Of what was let run here the end says nothing about others that are alike.
+            if !is_known && !spool.take_answered(&alike) {
+                tell(place, &spool, ended, &alike);
+            }
+        }
+        Over::Turn(agent) => {
+            let start = turn_mark(session, agent.as_deref());
+            spool.forget_answered(&start);
+            tell(place, &spool, ended, &start);
+        }
+        Over::Session => {
+            let start = session_mark(session);
+            spool.forget_answered(&start);
+            tell(place, &spool, ended, &start);
+        }
+    }
+}
+
+/// Has those end whose requests begin so; of such that are about one call, the first. Tells how many.
+fn tell(place: &Place<'_>, spool: &Spool, ended: &Ended, start: &str) -> usize {
+    let mut waiting = waiting(spool, start);
     waiting.retain(|request| process::is_proven(request.pid, request.proof()));
     waiting.sort_by_key(|request| request.since);
     let mut told: Vec<(u32, bool)> = Vec::new();
@@ -62,6 +85,7 @@ pub(super) fn withdraw(place: &Place<'_>, ended: &Ended) {
             record(place, &request, &ended.event);
         }
     }
+    told.iter().filter(|(_, was_told)| *was_told).count()
 }
 
 impl Waiting {

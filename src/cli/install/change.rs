@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::Hinted;
 use crate::clock;
 use crate::host::install::{
-    EditError, Host, MAX_HOST_CONFIG_BYTES, TomlError, TrustError, is_shim,
+    EditError, Host, MAX_HOST_CONFIG_BYTES, TomlError, TrustError, is_shim, program_of, shim,
 };
 use crate::presentation::evidence::unified_diff;
 use crate::presentation::text::visible;
@@ -34,10 +34,16 @@ enum After {
         record: Installed,
         before: Vec<u8>,
     },
-    /// With these bytes, and nothing is recorded of it any more.
-    Restored(Vec<u8>),
-    /// Not there, and neither are these directories, where they are empty.
-    Gone(Vec<PathBuf>),
+    /// With these bytes, and nothing is recorded of it any more. What somebody made of ours is kept.
+    Restored {
+        bytes: Vec<u8>,
+        kept: Option<Vec<u8>>,
+    },
+    /// Not there, and neither are these directories, where they are empty. What somebody made of ours is kept.
+    Gone {
+        directories: Vec<PathBuf>,
+        kept: Option<Vec<u8>>,
+    },
     /// As it is, and nothing is recorded of it any more.
     Forgotten,
 }
@@ -93,14 +99,13 @@ impl Seen {
         text: String,
         without: &str,
         entries: Vec<(String, String)>,
-    ) -> anyhow::Result<Change> {
-        self.file.check_writable().map_err(foreign)?;
+    ) -> Change {
         if self.file.bytes() == Some(text.as_bytes()) {
-            return Ok(Change {
+            return Change {
                 file: self.file,
                 after: After::Same,
                 remark: None,
-            });
+            };
         }
         let path = self.path().to_owned();
         let mut record = Installed::new(host.name(), &path, clock::wall_ms(), text.as_bytes());
@@ -108,6 +113,7 @@ impl Seen {
         let mut before = self.file.bytes().unwrap_or_default().to_vec();
         record.is_pristine = before == without.as_bytes();
         if let Some(left) = self.left() {
+            record.follows(left);
             record.existed = left.existed;
             record.made.clone_from(&left.made);
             match kept(store, &path, left) {
@@ -125,7 +131,7 @@ impl Seen {
         }
         record.entries = entries;
         record.keeps(&before);
-        Ok(Change {
+        Change {
             file: self.file,
             after: After::Written {
                 bytes: text.into_bytes(),
@@ -133,55 +139,73 @@ impl Seen {
                 before,
             },
             remark: None,
-        })
+        }
     }
 
     /// It is to be as it was. Where it was edited since, it is to be `without`.
-    pub(super) fn restored(self, store: &InstallStore, without: String) -> anyhow::Result<Change> {
+    pub(super) fn restored(self, store: &InstallStore, without: String) -> Change {
         let now = self.file.bytes().map(<[u8]>::to_vec);
         let mut remark = None;
+        let mut keeps = None;
+        let restored = |bytes, kept| After::Restored { bytes, kept };
         let after = match (self.left(), &now) {
-            (Some(left), Some(_)) if !left.existed => {
-                After::Gone(left.made.iter().map(PathBuf::from).collect())
+            (Some(left), Some(_)) if !left.existed => After::Gone {
+                directories: left.made.iter().map(PathBuf::from).collect(),
+                kept: None,
+            },
+            (Some(left), Some(_)) => {
+                let bytes = match kept(store, self.path(), left) {
+                    Some(before) if left.is_pristine => before,
+                    Some(before) => {
+                        keeps = Some(before);
+                        without.into_bytes()
+                    }
+                    None => {
+                        remark = Some(UNUSED);
+                        without.into_bytes()
+                    }
+                };
+                restored(bytes, keeps)
             }
-            (Some(left), Some(_)) => After::Restored(match kept(store, self.path(), left) {
-                Some(before) if left.is_pristine => before,
-                Some(_) => without.into_bytes(),
-                None => {
-                    remark = Some(UNUSED);
-                    without.into_bytes()
-                }
-            }),
-            (_, Some(now)) if without.as_bytes() != now => After::Restored(without.into_bytes()),
+            (_, Some(now)) if without.as_bytes() != now => restored(without.into_bytes(), None),
             _ if self.record.is_some() => After::Forgotten,
             _ => After::Same,
         };
-        if !matches!(after, After::Same | After::Forgotten) {
-            self.file.check_writable().map_err(foreign)?;
-        }
-        Ok(Change {
+        Change {
             file: self.file,
             after,
             remark,
-        })
+        }
     }
 
-    /// It goes, where it is a file of ours.
-    pub(super) fn without_shim(self) -> anyhow::Result<Change> {
+    /// It goes, where it is a file of ours. What somebody made of it is kept.
+    pub(super) fn without_shim(self, host: Host, store: &InstallStore) -> Change {
         let after = if is_shim(&self.text) {
-            self.file.check_writable().map_err(foreign)?;
+            let as_written = program_of(&self.text).and_then(|program| shim(host, &program));
+            let kept = if self.left().is_some() || as_written.as_ref() == Some(&self.text) {
+                let before = self
+                    .record
+                    .as_ref()
+                    .and_then(|record| kept(store, self.path(), record));
+                before.filter(|before| !before.is_empty())
+            } else {
+                Some(self.text.clone().into_bytes())
+            };
             let made = self.record.iter().flat_map(|record| &record.made);
-            After::Gone(made.map(PathBuf::from).collect())
+            After::Gone {
+                directories: made.map(PathBuf::from).collect(),
+                kept,
+            }
         } else if self.record.is_some() {
             After::Forgotten
         } else {
             After::Same
         };
-        Ok(Change {
+        Change {
             file: self.file,
             after,
             remark: None,
-        })
+        }
     }
 }
 
@@ -212,6 +236,11 @@ impl Change {
         self.file.path()
     }
 
+    /// Whether it may be written, as far as that can be told before.
+    pub(super) fn check_writable(&self) -> anyhow::Result<()> {
+        self.file.check_writable().map_err(foreign)
+    }
+
     /// What is said of a file that is a link, or whose backup is of no use.
     pub(super) fn note(&self) -> Option<String> {
         if let Some(remark) = self.remark {
@@ -234,16 +263,16 @@ impl Change {
             (After::Same | After::Forgotten, _) => "none",
             (After::Written { .. }, None) => "create",
             (After::Written { .. }, Some(_)) => "update",
-            (After::Restored(_), _) => "restore",
-            (After::Gone(_), _) => "remove",
+            (After::Restored { .. }, _) => "restore",
+            (After::Gone { .. }, _) => "remove",
         }
     }
 
     fn after(&self) -> &[u8] {
         match &self.after {
             After::Same | After::Forgotten => self.file.bytes().unwrap_or_default(),
-            After::Written { bytes, .. } | After::Restored(bytes) => bytes,
-            After::Gone(_) => &[],
+            After::Written { bytes, .. } | After::Restored { bytes, .. } => bytes,
+            After::Gone { .. } => &[],
         }
     }
 
@@ -256,22 +285,21 @@ impl Change {
         let after = String::from_utf8_lossy(self.after());
         let path = self.path().to_string_lossy();
         let name = |there: bool| if there { &*path } else { "/dev/null" };
-        let is_there = !matches!(self.after, After::Gone(_));
+        let is_there = !matches!(self.after, After::Gone { .. });
         let (old, new) = (name(self.file.bytes().is_some()), name(is_there));
         let text = unified_diff(old, &before, new, &after);
         let lines = text.lines();
         lines.map(|line| visible(line).into_owned()).collect()
     }
 
-    /// Where the bytes that stood there before are kept, once it is written.
+    /// Where the bytes are kept that stood there before, or that somebody made of ours, once it is written.
     fn backup(&self, store: &InstallStore) -> Option<PathBuf> {
         match &self.after {
-            After::Written { record, .. } if record.existed => Some(store.backup_of(self.path())),
-            After::Written { .. }
-            | After::Same
-            | After::Restored(_)
-            | After::Gone(_)
-            | After::Forgotten => None,
+            After::Written { record, .. } => record.existed.then(|| store.backup_of(self.path())),
+            After::Restored { kept, .. } | After::Gone { kept, .. } => {
+                kept.as_ref().map(|_| store.kept_of(self.path()))
+            }
+            After::Same | After::Forgotten => None,
         }
     }
 
@@ -302,16 +330,26 @@ impl Change {
                     foreign(error)
                 })
             }
-            After::Restored(bytes) => {
+            After::Restored { bytes, kept } => {
+                self.keep(store, kept.as_deref())?;
                 self.file.put(bytes).map_err(foreign)?;
                 Ok(store.remove(self.path())?)
             }
-            After::Gone(directories) => {
+            After::Gone { directories, kept } => {
+                self.keep(store, kept.as_deref())?;
                 self.file.remove(directories).map_err(foreign)?;
                 Ok(store.remove(self.path())?)
             }
             After::Forgotten => Ok(store.remove(self.path())?),
         }
+    }
+
+    fn keep(&self, store: &InstallStore, kept: Option<&[u8]>) -> anyhow::Result<()> {
+        let Some(kept) = kept else {
+            return Ok(());
+        };
+        self.file.check_unchanged().map_err(foreign)?;
+        Ok(store.keep(self.path(), kept)?)
     }
 
     /// What was done, in one line.
@@ -327,8 +365,20 @@ impl Change {
                 ),
                 None => format!("wrote {path}, which was not there before"),
             },
-            After::Restored(_) => format!("restored {path}"),
-            After::Gone(_) => format!("removed {path}, which was not there before askrelay"),
+            After::Restored { .. } => format!("restored {path}{}", self.said_of_kept(store)),
+            After::Gone { .. } => format!(
+                "removed {path}, which was not there before askrelay{}",
+                self.said_of_kept(store)
+            ),
+        })
+    }
+
+    fn said_of_kept(&self, store: &InstallStore) -> String {
+        self.backup(store).map_or_else(String::new, |kept| {
+            format!(
+                "; what somebody had made of the entries of askrelay is kept in {}",
+                visible(&kept.to_string_lossy())
+            )
         })
     }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::env::{self, Env};
 use crate::host::install::{
-    Host, MAX_HOST_CONFIG_BYTES, Switched, is_project_trusted, json_switches, toml_switches,
+    Host, MAX_HOST_CONFIG_BYTES, Switched, is_folder_trusted, is_project_trusted,
+    is_workspace_trusted, json_switches, toml_switches,
 };
 use crate::spool::{ForeignFile, canonical_path, is_program, list_operator_files, path_spellings};
 
@@ -102,11 +103,63 @@ pub(in crate::cli) fn codex_trusts(env: &Env, project: &Path) -> bool {
         is_project_trusted(&config, &directory.to_string_lossy()).unwrap_or(false)
     };
     let real = canonical_path(project);
-    let root = real.as_deref().and_then(|real| {
-        real.ancestors()
-            .find(|above| canonical_path(&above.join(".git")).is_some())
-    });
+    let root = real.as_deref().and_then(work_tree);
     trusts(project) || real.as_deref().is_some_and(trusts) || root.is_some_and(trusts)
+}
+
+/// The root of the work tree of git that a directory lies in.
+fn work_tree(directory: &Path) -> Option<&Path> {
+    directory
+        .ancestors()
+        .find(|above| canonical_path(&above.join(".git")).is_some())
+}
+
+/// The directories of a project, from the root of its work tree down to itself.
+fn down_to(project: &Path) -> Vec<&Path> {
+    let root = work_tree(project).unwrap_or(project);
+    let mut all: Vec<&Path> = project
+        .ancestors()
+        .take_while(|directory| directory.starts_with(root))
+        .collect();
+    all.reverse();
+    all
+}
+
+/// Whether Gemini CLI trusts a folder, without which it reads no settings of it: a folder above that is trusted will do.
+pub(in crate::cli) fn gemini_trusts(env: &Env, project: &Path) -> bool {
+    let Some(user) = user_directory(env, Host::Gemini).map(|user| absolute(env, user)) else {
+        return false;
+    };
+    let settings = text_of(&user.join("settings.json")).unwrap_or_default();
+    let rules = text_of(&user.join("trustedFolders.json")).unwrap_or_default();
+    let real = canonical_path(project);
+    let real = real.as_deref().unwrap_or(project);
+    is_folder_trusted(&settings, &rules, &|rule, parent| {
+        let rule = Path::new(rule);
+        let rule = if parent {
+            rule.parent().unwrap_or(rule)
+        } else {
+            rule
+        };
+        let is_above = |project: &Path| {
+            project.starts_with(rule)
+                || canonical_path(rule).is_some_and(|rule| project.starts_with(rule))
+        };
+        is_above(project) || is_above(real)
+    })
+}
+
+/// Whether a session of Claude Code with a terminal has asked for this project already, and been told that it is trusted.
+pub(in crate::cli) fn claude_trusts(env: &Env, project: &Path) -> bool {
+    let file = match env.own_path(env::CLAUDE_CONFIG_DIR) {
+        Some(directory) => Some(directory.join(".claude.json")),
+        None => env.home().map(|home| home.join(".claude.json")),
+    };
+    let text = file.and_then(|file| text_of(&absolute(env, file)));
+    let text = text.unwrap_or_default();
+    project
+        .ancestors()
+        .any(|above| is_workspace_trusted(&text, &above.to_string_lossy()))
 }
 
 /// A path as the agents see it, which are started here.
@@ -140,6 +193,10 @@ pub(in crate::cli) fn layers(env: &Env, host: Host, project: Option<&Path>) -> V
         Host::ClaudeCode => {
             add("user", of_user("settings.json"));
             add("project", of_project(".claude/settings.json"));
+            // Of the root of the work tree, it reads this one alone.
+            let root = project.and_then(work_tree);
+            let of_root = root.map(|root| root.join(".claude/settings.local.json"));
+            add("project", of_root);
             add("project", of_project(".claude/settings.local.json"));
             let managed = PathBuf::from("/etc/claude-code/managed-settings.json");
             add("administrator", Some(managed));
@@ -151,13 +208,15 @@ pub(in crate::cli) fn layers(env: &Env, host: Host, project: Option<&Path>) -> V
         Host::Codex => {
             add("user", of_user("hooks.json"));
             add("user", of_user("config.toml"));
-            add("project", of_project(".codex/hooks.json"));
-            let trusted = project.filter(|project| codex_trusts(env, project));
-            // It is not read where the project is not trusted.
-            add(
-                "project",
-                trusted.map(|project| project.join(".codex/config.toml")),
-            );
+            for directory in project.map(down_to).unwrap_or_default() {
+                add("project", Some(directory.join(".codex/hooks.json")));
+                // It is not read where the project is not trusted.
+                let trusted = codex_trusts(env, directory);
+                add(
+                    "project",
+                    trusted.then(|| directory.join(".codex/config.toml")),
+                );
+            }
             let managed = PathBuf::from("/etc/codex/requirements.toml");
             add("administrator", Some(managed));
         }
@@ -170,8 +229,13 @@ pub(in crate::cli) fn layers(env: &Env, host: Host, project: Option<&Path>) -> V
         }
         Host::Opencode | Host::Pi => {
             add("user", file_of(env, host, &Scope::User));
-            if let Some(project) = project {
-                let scope = Scope::Project(project.to_owned());
+            let mut directories = project.map(down_to).unwrap_or_default();
+            if host == Host::Pi {
+                // It looks no further than where it is started.
+                directories = project.into_iter().collect();
+            }
+            for directory in directories {
+                let scope = Scope::Project(directory.to_owned());
                 add("project", file_of(env, host, &scope));
             }
         }

@@ -19,8 +19,8 @@ use super::output::{self, Out};
 use super::place::Place;
 use super::{Hinted, PlaceArgs};
 use crate::host::install::{
-    self, Host, Trust, TrustEntry, entries_of, find, is_shim, shim, trust_of, with_trust,
-    without_trust,
+    self, Host, Trust, TrustEntry, command_line, entries_of, find, holds_variable, is_shim, shim,
+    trust_of, with_trust, without_trust,
 };
 use crate::presentation::text::visible;
 use crate::spool::InstallStore;
@@ -39,9 +39,46 @@ struct How {
     json: bool,
 }
 
+/// The options for all commands, as they are for these: what a hook goes by is read when it runs, so it is not said here.
+#[derive(Debug, clap::Args)]
+struct Where {
+    /// For this project alone [default: for you, wherever you start the agent]
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", hide = true)]
+    spool: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    config: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    log: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    no_project: bool,
+}
+
+/// Refuses what would be ignored.
+fn check_options(place_args: &PlaceArgs) -> anyhow::Result<()> {
+    let given = [
+        ("--spool", place_args.spool.is_some()),
+        ("--config", place_args.config.is_some()),
+        ("--log", place_args.log.is_some()),
+        ("--no-project", place_args.no_project),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some(("--no-project", _)) => Err(Hinted::usage(
+            "--no-project says nothing here: without --project the agent is put under askrelay wherever you start it",
+            "leave it out",
+        )),
+        Some((option, _)) => Err(Hinted::usage(
+            format!("{option} is not written into the configuration of an agent"),
+            "leave it out, and set ASKRELAY_SPOOL, ASKRELAY_CONFIG or ASKRELAY_LOG where the agent is started: its hook goes by those",
+        )),
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub(super) struct InstallArgs {
-    /// Agent that askrelay is put in charge of; with --project DIR for that project alone
+    /// Agent that askrelay is put in charge of
     #[arg(value_name = "HOST", value_parser = parse_host)]
     host: Host,
     #[command(flatten)]
@@ -52,15 +89,19 @@ pub(super) struct InstallArgs {
     /// Program that the agent starts [default: this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    #[command(flatten)]
+    _place: Where,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct UninstallArgs {
-    /// Agent that askrelay is taken out of; with --project DIR for that project alone
+    /// Agent that askrelay is taken out of
     #[arg(value_name = "HOST", value_parser = parse_host)]
     host: Host,
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    _place: Where,
 }
 
 /// The agent of this name.
@@ -133,6 +174,7 @@ fn no_home() -> anyhow::Error {
 
 impl<'a> Task<'a> {
     fn new(env: &'a Env, place_args: &PlaceArgs, host: Host) -> anyhow::Result<Self> {
+        check_options(place_args)?;
         let scope = match &place_args.project {
             None => Scope::User,
             Some(_) => match Place::new(env, place_args).project()? {
@@ -162,6 +204,15 @@ impl<'a> Task<'a> {
     }
 
     fn install(&self, program: Program, trust: bool) -> anyhow::Result<Plan> {
+        if self.host == Host::Gemini && holds_variable(&program.path) {
+            return Err(Hinted::usage(
+                format!(
+                    "{} cannot be written into a configuration of Gemini CLI, which puts a variable in the place of what stands behind \"$\"",
+                    visible(&program.path)
+                ),
+                "name a link to it whose path has no \"$\", with --program",
+            ));
+        }
         let seen = self.seen()?;
         let path = seen.path().to_owned();
         if let Some(text) = shim(self.host, &program.path) {
@@ -178,7 +229,15 @@ impl<'a> Task<'a> {
         if self.host == Host::Codex {
             self.trust(&mut plan, &path, &text, trust)?;
         }
-        let change = seen.becomes(self.host, &self.store, text, &without, Vec::new())?;
+        plan.notes.extend(install::doubts(self.host, seen.text()).into_iter().map(|doubt| {
+            format!(
+                "{}:{doubt}: {} may take no notice of the whole file; `askrelay doctor {} --live` shows whether it does",
+                visible(&path.to_string_lossy()),
+                self.host.title(),
+                self.host.name()
+            )
+        }));
+        let change = seen.becomes(self.host, &self.store, text, &without, Vec::new());
         plan.changes.insert(0, change);
         self.remark(&mut plan);
         Ok(plan)
@@ -196,7 +255,7 @@ impl<'a> Task<'a> {
                 "nothing was changed; move the file away, and repeat the command",
             ));
         }
-        let change = seen.becomes(self.host, &self.store, text, "", Vec::new())?;
+        let change = seen.becomes(self.host, &self.store, text, "", Vec::new());
         let mut plan = Plan {
             changes: vec![change],
             notes,
@@ -223,14 +282,6 @@ impl<'a> Task<'a> {
                 visible(&at.to_string_lossy())
             ));
         }
-        if let Scope::Project(directory) = &self.scope
-            && !hosts::codex_trusts(self.env, directory)
-        {
-            plan.next.push(format!(
-                "start codex in {}, and trust the directory: it reads no hook of a project that it does not trust",
-                visible(&directory.to_string_lossy())
-            ));
-        }
         if stands.iter().all(|stands| *stands == Trust::Trusted) {
             return Ok(());
         }
@@ -243,7 +294,7 @@ impl<'a> Task<'a> {
             let mut all = recorded(&config);
             all.retain(|known| entries.iter().all(|entry| entry.key != known.key));
             all.extend(entries);
-            let change = config.becomes(Host::Codex, &self.store, now, &without, pairs(all))?;
+            let change = config.becomes(Host::Codex, &self.store, now, &without, pairs(all));
             plan.changes.push(change);
         } else {
             plan.next.push(
@@ -263,6 +314,9 @@ impl<'a> Task<'a> {
                 visible(&path.to_string_lossy()),
                 switched.setting()
             ));
+        }
+        if let Scope::Project(directory) = &self.scope {
+            self.remark_on_project(plan, directory);
         }
         let name = self.host.program();
         match hosts::on_path(self.env, name).as_slice() {
@@ -301,13 +355,52 @@ impl<'a> Task<'a> {
                 self.host.title()
             )),
         }
-        plan.next.push(
-            "run `askrelay serve` in the terminal that is to be asked: where nobody serves, everything is denied".to_owned(),
-        );
+        let doctor = match &self.scope {
+            Scope::User => String::new(),
+            Scope::Project(directory) => {
+                let directory = directory.to_string_lossy();
+                format!(" {}", command_line(&["--project", &directory]))
+            }
+        };
         plan.next.push(format!(
-            "run `askrelay doctor {}`: it proves that the hook fires",
-            self.host.name()
+            "run `askrelay doctor {}{doctor} --live`: it starts {} and shows that the hook holds it",
+            self.host.name(),
+            self.host.title()
         ));
+        plan.next.push(format!(
+            "run `askrelay serve` in the terminal that is to be asked: while nobody serves, {} is denied every tool, and told why",
+            self.host.title()
+        ));
+    }
+
+    /// What is different where the hook stands in a file of a project: it may be shared, and the agent may have to trust the project.
+    fn remark_on_project(&self, plan: &mut Plan, directory: &Path) {
+        let shown = directory.to_string_lossy();
+        let shown = visible(&shown);
+        let file = hosts::file_of(self.env, self.host, &self.scope).unwrap_or_default();
+        if self.host != Host::ClaudeCode {
+            plan.notes.push(format!(
+                "{} holds the path of a program on this machine: keep it out of what you commit, or the agents of others deny everything",
+                visible(&file.to_string_lossy())
+            ));
+        }
+        let trusts = match self.host {
+            Host::Codex if hosts::codex_trusts(self.env, directory) => return,
+            Host::Codex => {
+                "start codex in {}, and trust the directory: it reads no hook of a project that it does not trust"
+            }
+            Host::ClaudeCode => {
+                "start claude in {} once, and trust the directory: until then a session with a terminal runs no hook of it"
+            }
+            Host::Gemini => {
+                "start gemini in {} once, and trust the folder, where folders are trusted one by one: it runs no hook of one that is not"
+            }
+            Host::Pi => {
+                "start pi in {} once, and trust the project: it loads no extension of one that it does not trust"
+            }
+            Host::Opencode => return,
+        };
+        plan.next.push(trusts.replacen("{}", &shown, 1));
     }
 
     fn uninstall(&self) -> anyhow::Result<Plan> {
@@ -315,7 +408,7 @@ impl<'a> Task<'a> {
         let path = seen.path().to_owned();
         if matches!(self.host, Host::Opencode | Host::Pi) {
             return Ok(Plan {
-                changes: vec![seen.without_shim()?],
+                changes: vec![seen.without_shim(self.host, &self.store)],
                 notes: Vec::new(),
                 next: vec![self.afterwards()],
             });
@@ -323,7 +416,7 @@ impl<'a> Task<'a> {
         let without = install::uninstall(self.host, seen.text());
         // A file that is as it was left needs not be understood.
         let without = without.map_err(|error| unedited(&path, &error))?;
-        let mut changes = vec![seen.restored(&self.store, without)?];
+        let mut changes = vec![seen.restored(&self.store, without)];
         if self.host == Host::Codex {
             let config = hosts::codex_config(self.env).ok_or_else(no_home)?;
             let config = Seen::of(&Place::from_cwd(self.env, &config), &self.store)?;
@@ -338,12 +431,12 @@ impl<'a> Task<'a> {
             };
             let now = without(&of_this)?;
             if of_others.is_empty() {
-                changes.push(config.restored(&self.store, now)?);
+                changes.push(config.restored(&self.store, now));
             } else if !of_this.is_empty() {
                 // Trust in the hooks of another scope stays.
                 let of_nobody = without(&[of_this, of_others.clone()].concat())?;
                 let kept = pairs(of_others);
-                changes.push(config.becomes(Host::Codex, &self.store, now, &of_nobody, kept)?);
+                changes.push(config.becomes(Host::Codex, &self.store, now, &of_nobody, kept));
             }
         }
         Ok(Plan {
@@ -365,11 +458,20 @@ impl<'a> Task<'a> {
         let mut out = Out::stdout();
         let mut notes = plan.notes.clone();
         notes.extend(plan.changes.iter().filter_map(Change::note));
-        if !how.json {
-            for change in plan.changes.iter().filter(|change| change.is_one()) {
-                for line in change.diff() {
-                    out.line(&line)?;
-                }
+        if !how.dry_run {
+            let mut changes = plan.changes.iter().filter(|change| change.is_one());
+            changes.try_for_each(Change::check_writable)?;
+        }
+        let diff = plan.changes.iter().filter(|change| change.is_one());
+        let diff = diff.flat_map(Change::diff);
+        if how.json {
+            // Nobody says yes to what they have not seen.
+            if !how.yes && !how.dry_run {
+                diff.for_each(|line| output::say(&line));
+            }
+        } else {
+            for line in diff {
+                out.line(&line)?;
             }
             out.flush()?;
             for note in &notes {

@@ -153,7 +153,7 @@ impl Desk {
             None => self.directory.clone(),
         };
         let mut call = ToolCall::new(asked.tool, Value::Object(asked.input), directory);
-        call.evidence = asked.evidence;
+        call.evidence.extend(asked.evidence);
         let ruling = forwarder.ask(call).await;
         forwarder.warn_of_log();
         if !ruling.decision().is_approved() {

@@ -17,7 +17,7 @@ use crate::cli::place::{Loaded, Place};
 use crate::cli::{Hinted, PlaceArgs};
 use crate::policy::{
     BASH_SURFACE, Config, MAX_CONFIG_BYTES, NewRule, NewRules, Pattern, Policy, Question,
-    SessionRules, TextFidelity, Verdict, is_path_surface,
+    SessionRules, TextFidelity, Verdict, is_command_surface, is_path_surface,
 };
 use crate::presentation::evidence::unified_diff;
 use crate::presentation::text::visible;
@@ -170,7 +170,7 @@ fn unfit(candidate: &Candidate<'_>, policy: &Policy, home: Option<&str>) -> Opti
     if is_path_surface(surface) && !value.starts_with('/') {
         return Some("paths that mean another file in another directory");
     }
-    if *surface == BASH_SURFACE {
+    if is_command_surface(surface) {
         let reading = shell::read(value);
         if reading.heaviest_floor().is_some() {
             return Some("commands that no rule may allow for what they hide or write");

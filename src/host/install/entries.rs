@@ -160,6 +160,11 @@ pub fn line_of(host: Host, handler: &Value) -> Option<Line> {
         [program, "hook", name, "--host-timeout", told] if *name == host.name() => {
             (*program, Some(told.parse().ok()?))
         }
+        // In one word, as somebody may write it by hand.
+        [program, "hook", name, told] if *name == host.name() => {
+            let told = told.strip_prefix("--host-timeout=")?;
+            (*program, Some(told.parse().ok()?))
+        }
         _ => return None,
     };
     let again = if is_closed {
@@ -241,6 +246,19 @@ mod tests {
         // No exec form here: the arguments are ignored, and the program is started without.
         let handler = json!({"type": "command", "command": "askrelay", "args": ["hook", "codex"]});
         assert!(!is_ours(Host::Codex, &handler));
+    }
+
+    #[test]
+    fn how_long_the_host_waits_is_read_in_one_word_as_well() {
+        for handler in [
+            json!({"command": "/a/askrelay hook codex --host-timeout=5"}),
+            json!({"command": "/a/askrelay hook codex --host-timeout 5"}),
+        ] {
+            assert_eq!(line_of(Host::Codex, &handler).unwrap().told, Some(5));
+        }
+        let handler =
+            json!({"command": "a/askrelay", "args": ["hook", "claude-code", "--host-timeout=x"]});
+        assert_eq!(line_of(Host::ClaudeCode, &handler), None);
     }
 
     #[test]

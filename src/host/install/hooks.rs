@@ -6,11 +6,14 @@
 //!   our entries. That is checked before it is given out.
 //! * Putting in what is there already changes nothing.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value as Json};
 
 use super::entries::{self, Hook, is_ours};
+use super::shape::Doubt;
 use super::{Host, edit};
-use crate::policy::json::{At, Node, Value, decode, parse};
+use crate::policy::json::{At, Node, Places, Value, decode, parse};
 use crate::policy::{JsonProblem, Position};
 
 /// Largest configuration of a host that is edited.
@@ -88,7 +91,7 @@ pub(super) struct Read<'t> {
     pub(super) root: Node,
 }
 
-fn read(host: Host, text: &str) -> Result<Read<'_>, EditError> {
+pub(super) fn read(host: Host, text: &str) -> Result<Read<'_>, EditError> {
     let failed = |(position, problem)| EditError::Json { position, problem };
     let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
         Some(text) if host.reads_byte_order_mark() => (BYTE_ORDER_MARK, text),
@@ -132,6 +135,9 @@ pub(super) enum Kind {
     Flag,
     /// A number without a fraction, zero or more.
     Count,
+    /// The same, but not zero.
+    Positive,
+    Number,
 }
 
 impl Kind {
@@ -142,6 +148,8 @@ impl Kind {
             Self::Text => "a text",
             Self::Flag => "true or false",
             Self::Count => "a whole number",
+            Self::Positive => "a whole number above zero",
+            Self::Number => "a number",
         }
     }
 
@@ -150,8 +158,12 @@ impl Kind {
             (Self::Object, Value::Object(_))
             | (Self::Array, Value::Array(_))
             | (Self::Text, Value::Text(_))
-            | (Self::Flag, Value::True | Value::False) => true,
+            | (Self::Flag, Value::True | Value::False)
+            | (Self::Number, Value::Number(_)) => true,
             (Self::Count, Value::Number(number)) => number.parse::<u64>().is_ok(),
+            (Self::Positive, Value::Number(number)) => {
+                number.parse().is_ok_and(|count: u64| count > 0)
+            }
             _ => false,
         }
     }
@@ -165,9 +177,13 @@ impl Read<'_> {
         Err(self.misshapen(key, node, wanted.name()))
     }
 
+    pub(super) fn position(&self, node: &Node) -> Position {
+        Position::of(self.text, node.offset)
+    }
+
     pub(super) fn misshapen(&self, key: &str, node: &Node, wanted: &'static str) -> EditError {
         EditError::Shape {
-            position: Position::of(self.text, node.offset),
+            position: self.position(node),
             key: key.to_owned(),
             found: node.value.kind(),
             wanted,
@@ -182,7 +198,7 @@ impl Read<'_> {
         Ok(hooks)
     }
 
-    fn event(&self, event: &str) -> Result<Option<&Node>, EditError> {
+    pub(super) fn event(&self, event: &str) -> Result<Option<&Node>, EditError> {
         let Some(hooks) = self.hooks()? else {
             return Ok(None);
         };
@@ -196,6 +212,7 @@ impl Read<'_> {
     /// Our entries, in the order of the file.
     fn found(&self, host: Host) -> Result<Vec<Found>, EditError> {
         let mut all = Vec::new();
+        let mut places = Places::new(self.text);
         let Some(Node {
             value: Value::Object(events),
             ..
@@ -215,7 +232,7 @@ impl Read<'_> {
                             number,
                             matcher: member(node, "matcher").and_then(text_of),
                             handler: json,
-                            position: Position::of(self.text, handler.offset),
+                            position: places.of(handler.offset),
                         });
                     }
                 }
@@ -224,26 +241,39 @@ impl Read<'_> {
         Ok(all)
     }
 
-    /// The text without one entry, and without what only that entry was in.
+    /// The text without one entry, and without what only that entry was in. A comment that stands there keeps what it stands in.
     fn without(&self, entry: &Found) -> Result<String, EditError> {
         let gone = || EditError::NotSafe;
         let hooks = self.hooks()?.ok_or_else(gone)?;
         let groups = self.event(&entry.event)?.ok_or_else(gone)?;
         let group = elements(groups).get(entry.group).ok_or_else(gone)?;
         let handlers = member(group, "hooks").ok_or_else(gone)?;
-        Ok(if elements(handlers).len() > 1 {
-            edit::remove(self.text, handlers, entry.number)
-        } else if elements(groups).len() > 1 {
-            edit::remove(self.text, groups, entry.group)
-        } else {
-            let of_event = number_of(hooks, &entry.event).ok_or_else(gone)?;
-            match (&hooks.value, number_of(&self.root, "hooks")) {
-                (Value::Object(events), Some(number)) if events.len() == 1 => {
-                    edit::remove(self.text, &self.root, number)
-                }
-                _ => edit::remove(self.text, hooks, of_event),
+        let handler = elements(handlers).get(entry.number).ok_or_else(gone)?;
+        let of_event = number_of(hooks, &entry.event).ok_or_else(gone)?;
+        let of_hooks = number_of(&self.root, "hooks").ok_or_else(gone)?;
+        // Each lies in the one behind it, and goes with it where it is alone there.
+        let steps = [
+            (handlers, entry.number, handler.offset..handler.end),
+            (groups, entry.group, group.offset..group.end),
+            (hooks, of_event, member_range(hooks, of_event)),
+            (&self.root, of_hooks, member_range(&self.root, of_hooks)),
+        ];
+        let [first, rest @ ..] = &steps;
+        let mut goes = first;
+        for step in rest {
+            let (inner, _, range) = goes;
+            let said = [step.2.start..range.start, range.end..step.2.end];
+            let is_said = said.into_iter().any(|range| {
+                let text = self.text.get(range).unwrap_or_default();
+                first_comment(text).is_some()
+            });
+            if children_of(inner) > 1 || is_said {
+                break;
             }
-        })
+            goes = step;
+        }
+        let (from, number, _) = goes;
+        Ok(edit::remove(self.text, from, *number))
     }
 
     /// The text with one hook more, behind those that are there.
@@ -299,11 +329,12 @@ pub fn strangers(host: Host, text: &str) -> Result<Vec<(Position, String)>, Edit
     else {
         return Ok(all);
     };
+    let mut places = Places::new(read.text);
     let groups = events.iter().flat_map(|event| elements(&event.node));
     let handlers = groups.filter_map(|group| member(group, "hooks"));
     for handler in handlers.flat_map(elements) {
         if let Some(line) = entries::stranger_of(host, &json_of(handler)) {
-            all.push((Position::of(read.text, handler.offset), line));
+            all.push((places.of(handler.offset), line));
         }
     }
     Ok(all)
@@ -315,6 +346,11 @@ pub fn check_shape(host: Host, text: &str) -> Result<(), EditError> {
         return Ok(());
     }
     read(host, text)?.all_shapes(host)
+}
+
+/// What may make a host take no notice of the whole file: words that it was not seen to take. Nothing where the file cannot be read.
+pub fn doubts(host: Host, text: &str) -> Vec<Doubt> {
+    read(host, text).map_or_else(|_| Vec::new(), |read| read.all_doubts(host))
 }
 
 /// Our entries in a configuration; none in an empty one.
@@ -443,6 +479,30 @@ fn number_of(node: &Node, key: &str) -> Option<usize> {
         return None;
     };
     members.iter().position(|member| member.key == key)
+}
+
+/// Where a member stands, with its key.
+fn member_range(node: &Node, number: usize) -> Range<usize> {
+    match &node.value {
+        Value::Object(members) => members
+            .get(number)
+            .map_or(0..0, |member| member.offset..member.node.end),
+        Value::Null
+        | Value::True
+        | Value::False
+        | Value::Number(_)
+        | Value::Text(_)
+        | Value::Array(_) => 0..0,
+    }
+}
+
+/// How many values a container holds.
+fn children_of(node: &Node) -> usize {
+    match &node.value {
+        Value::Object(members) => members.len(),
+        Value::Array(elements) => elements.len(),
+        Value::Null | Value::True | Value::False | Value::Number(_) | Value::Text(_) => 0,
+    }
 }
 
 pub(super) fn elements(node: &Node) -> &[Node] {

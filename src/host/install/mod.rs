@@ -19,6 +19,7 @@ mod shim;
 mod sound;
 mod switches;
 mod toml;
+mod trial;
 mod trust;
 mod verdict;
 mod words;
@@ -27,14 +28,19 @@ pub use entries::{
     HOST_TIMEOUT_SECONDS, Hook, Line, arguments, hooks as wanted, is_named_as_ours, line_of,
 };
 pub use hooks::{
-    EditError, Found, MAX_HOST_CONFIG_BYTES, check_shape, find, install, strangers, uninstall,
+    EditError, Found, MAX_HOST_CONFIG_BYTES, check_shape, doubts, find, install, strangers,
+    uninstall,
 };
 pub use model::{Reply, reply};
 pub use sample::{SHIM_EVENT, sample};
+pub use shape::Doubt;
 pub use shim::{is_shim, program_of, shim};
-pub use sound::{faults, wait_of};
-pub use switches::{Switched, json_switches, toml_switches};
+pub use sound::{faults, holds_variable, wait_of};
+pub use switches::{
+    Switched, is_folder_trusted, is_workspace_trusted, json_switches, toml_switches,
+};
 pub use toml::TomlError;
+pub use trial::for_trial;
 pub use trust::{
     Trust, TrustEntry, TrustError, entries_of, is_project_trusted, trust_of, with_trust,
     without_trust,

@@ -42,6 +42,11 @@ pub fn wait_of(host: Host, handler: &Value) -> Option<u64> {
     })
 }
 
+/// Whether a text of Gemini CLI's settings is another one once it has read it: it puts in the values of variables, quoted or not.
+pub fn holds_variable(text: &str) -> bool {
+    text.contains('$')
+}
+
 /// Why an entry of ours that should gate does not hold its host; nothing where it does.
 pub fn faults(host: Host, entry: &Found) -> Vec<String> {
     let mut all = Vec::new();
@@ -64,6 +69,9 @@ pub fn faults(host: Host, entry: &Found) -> Vec<String> {
         }
     }
     let line = line_of(host, handler);
+    if host == Host::Gemini && said("command").is_some_and(holds_variable) {
+        all.push("Gemini CLI puts a variable of its environment in the place of what stands behind \"$\"".to_owned());
+    }
     match host {
         Host::ClaudeCode if said("onFailure") != Some("block") => {
             all.push("without \"onFailure\": \"block\" a tool runs where it fails".to_owned());
@@ -105,6 +113,17 @@ mod tests {
             entry.matcher = None;
             assert_eq!(faults(host, &entry), [""; 0]);
         }
+    }
+
+    #[test]
+    fn a_line_in_which_gemini_would_put_a_variable_does_not_hold_it() {
+        let text = install(Host::Gemini, "", "/opt/$XX/askrelay").unwrap();
+        let entry = find(Host::Gemini, &text).unwrap().remove(0);
+        let said = faults(Host::Gemini, &entry);
+        assert!(
+            said[0].starts_with("Gemini CLI puts a variable"),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -40,16 +40,32 @@ pub fn json_switches(host: Host, text: &str) -> Vec<Switched> {
             if is(&["allowManagedHooksOnly"], true) {
                 all.push(Switched::ManagedOnly("\"allowManagedHooksOnly\": true"));
             }
+            let plugins_only = said(&["strictPluginOnlyCustomization"]);
+            if plugins_only.is_some_and(|surfaces| {
+                let named = surfaces.as_array();
+                surfaces == Value::Bool(true)
+                    || named.is_some_and(|all| all.contains(&"hooks".into()))
+            }) {
+                all.push(Switched::ManagedOnly(
+                    "\"strictPluginOnlyCustomization\" for hooks",
+                ));
+            }
         }
         Host::Gemini => {
-            if is(&["hooksConfig", "enabled"], false) {
+            // It takes the text "false" for the value, too; of anything else but a yes it is not known.
+            let enabled = said(&["hooksConfig", "enabled"]);
+            let is_on = |enabled: &Value| {
+                matches!(enabled, Value::Null | Value::Bool(true)) || *enabled == "true"
+            };
+            if enabled.is_some_and(|enabled| !is_on(&enabled)) {
                 all.push(Switched::Off("\"hooksConfig\": {\"enabled\": false}"));
             }
             let named = said(&["hooksConfig", "disabled"]);
             if named.is_some_and(|names| {
-                names
-                    .as_array()
-                    .is_some_and(|all| all.contains(&NAME.into()))
+                let all = names.as_array();
+                // In a text it looks for the name all the same.
+                all.is_some_and(|all| all.contains(&NAME.into()))
+                    || names.as_str().is_some_and(|text| text.contains(NAME))
             }) {
                 all.push(Switched::ByName(
                     "\"hooksConfig\": {\"disabled\": [\"askrelay\"]}",
@@ -79,6 +95,39 @@ pub fn toml_switches(text: &str) -> Result<Vec<Switched>, TomlError> {
     Ok(all)
 }
 
+/// Whether Gemini CLI trusts a folder, by its settings and by its list of folders. `is_above` says whether the folder of a rule, or its
+/// parent, is the one that is asked about or lies above it.
+pub fn is_folder_trusted(
+    settings: &str,
+    folders: &str,
+    is_above: &dyn Fn(&str, bool) -> bool,
+) -> bool {
+    let off = value_at(
+        Host::Gemini,
+        settings,
+        &["security", "folderTrust", "enabled"],
+    );
+    if off == Some(Value::Bool(false)) {
+        return true;
+    }
+    let Ok(Value::Object(rules)) = serde_json::from_str(folders) else {
+        return false;
+    };
+    // The one that is nearest counts.
+    let holding = rules
+        .iter()
+        .filter(|(folder, rule)| is_above(folder, rule.as_str() == Some("TRUST_PARENT")));
+    let nearest = holding.max_by_key(|(folder, _)| folder.len());
+    nearest.is_some_and(|(_, rule)| matches!(rule.as_str(), Some("TRUST_FOLDER" | "TRUST_PARENT")))
+}
+
+/// Whether somebody said to Claude Code that they trust a directory.
+pub fn is_workspace_trusted(state: &str, directory: &str) -> bool {
+    let state: Value = serde_json::from_str(state).unwrap_or_default();
+    let said = |key: &str| state.get("projects")?.get(directory)?.get(key)?.as_bool();
+    said("hasTrustDialogAccepted") == Some(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,7 +137,12 @@ mod tests {
         for (host, text) in [
             (Host::ClaudeCode, "{\"disableAllHooks\": true}"),
             (Host::ClaudeCode, "{\"allowManagedHooksOnly\": true}"),
+            (
+                Host::ClaudeCode,
+                "{\"strictPluginOnlyCustomization\": [\"hooks\"]}",
+            ),
             (Host::Gemini, "{\"hooksConfig\": {\"enabled\": false}}"),
+            (Host::Gemini, "{\"hooksConfig\": {\"enabled\": \"false\"}}"),
             (
                 Host::Gemini,
                 "{\"hooksConfig\": {\"disabled\": [\"x\", \"askrelay\"]}}",
@@ -109,5 +163,39 @@ mod tests {
             [Switched::Off("[features] codex_hooks = false")]
         );
         assert_eq!(toml_switches("[features]\nhooks = true\n").unwrap(), []);
+    }
+
+    #[test]
+    fn a_folder_is_trusted_by_itself_or_by_one_above_it_and_the_nearest_counts() {
+        let trusted = |settings: &str, folders: &str| {
+            is_folder_trusted(settings, folders, &|folder, parent| {
+                let folder = if parent {
+                    folder.rsplit_once('/').unwrap().0
+                } else {
+                    folder
+                };
+                "/a/b/c".starts_with(folder)
+            })
+        };
+        assert!(!trusted("", ""));
+        assert!(trusted(
+            "{\"security\": {\"folderTrust\": {\"enabled\": false}}}",
+            ""
+        ));
+        assert!(trusted("", "{\"/a/b\": \"TRUST_FOLDER\"}"));
+        assert!(trusted("", "{\"/a/b/x\": \"TRUST_PARENT\"}"));
+        assert!(!trusted("", "{\"/z\": \"TRUST_FOLDER\"}"));
+        assert!(!trusted(
+            "",
+            "{\"/a\": \"TRUST_FOLDER\", \"/a/b/c\": \"DO_NOT_TRUST\"}"
+        ));
+    }
+
+    #[test]
+    fn a_workspace_is_trusted_where_somebody_said_so() {
+        let state = "{\"projects\": {\"/a\": {\"hasTrustDialogAccepted\": true}, \"/b\": {}}}";
+        assert!(is_workspace_trusted(state, "/a"));
+        assert!(!is_workspace_trusted(state, "/b"));
+        assert!(!is_workspace_trusted("", "/a"));
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::audit::{Ending, Entry, Event};
 use crate::clock::Moment;
-use crate::policy::{Question, TextFidelity, Verdict, chain_of};
+use crate::policy::{Judgement, Question, TextFidelity, Verdict, chain_of};
 use crate::presentation::select::Plain;
 use crate::process;
 use crate::serve::event::{Care, Effect};
@@ -306,14 +306,10 @@ impl State {
             }
         };
         let fate = (look == Look::Turn).then(|| self.fate(&id)).flatten();
-        let is_left = request.is_rules_only() && !judgement.is_said;
-        let is_left = is_left && (judgement.verdict == Verdict::Ask || request.is_guard());
+        let reach = reach_of(&request, &judgement);
+        let is_left = reach != Reach::Anybody;
         if let Some(ask) = self.asks.get_mut(&id) {
-            ask.reach = if is_left {
-                Reach::RulesOnly
-            } else {
-                Reach::Anybody
-            };
+            ask.reach = reach;
         }
         if is_left && look == Look::First {
             // No question: nothing is recorded of it, and nobody is asked but a parent for its rules.
@@ -435,5 +431,22 @@ impl State {
             reason: reason.to_owned(),
             answer,
         });
+    }
+}
+
+/// Who is asked where policy leaves it open.
+fn reach_of(request: &ForwardedPermissionRequest, judgement: &Judgement) -> Reach {
+    let asks = judgement.verdict == Verdict::Ask;
+    if judgement.is_said {
+        return if asks && request.is_verdict_only() {
+            Reach::VerdictOnly
+        } else {
+            Reach::Anybody
+        };
+    }
+    if request.is_rules_only() && (asks || request.is_guard()) {
+        Reach::RulesOnly
+    } else {
+        Reach::Anybody
     }
 }

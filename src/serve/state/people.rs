@@ -104,10 +104,10 @@ impl State {
         self.unavailable(request, &reason, effects);
     }
 
-    /// Whether an ask is left to its requester: only rules were asked, and none here is about it.
+    /// Whether an ask is left to its requester: only rules were asked, and none here decides it.
     pub(super) fn is_left(&self, id: &RequestId) -> bool {
         let ask = self.asks.get(id);
-        ask.is_some_and(|ask| ask.reach == Reach::RulesOnly)
+        ask.is_some_and(|ask| ask.reach != Reach::Anybody)
     }
 
     /// Why an ask cannot be passed on: it has come through here, or through the parent, or through too many.

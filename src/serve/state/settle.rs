@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::grants::{Granting, family};
-use super::{CHANGED, Pending, RETRY_FIRST, SPOOL_LABEL, Stage, State, TAKEN_BACK, Undelivered};
+use super::{
+    CHANGED, Pending, RETRY_FIRST, Reach, SPOOL_LABEL, Stage, State, TAKEN_BACK, Undelivered,
+};
 use crate::audit::{Ending, Entry, Event, Recalled};
 use crate::clock::Moment;
 use crate::policy::GrantId;
@@ -49,7 +51,13 @@ impl State {
             rests_on: Vec::new(),
             granting: None,
         };
-        self.settle(request, Decision::unruled(), record, Care::Fast, effects);
+        let ask = self.asks.get(&request.id);
+        let decision = if ask.is_some_and(|ask| ask.reach == Reach::VerdictOnly) {
+            Decision::unasked()
+        } else {
+            Decision::unruled()
+        };
+        self.settle(request, decision, record, Care::Fast, effects);
     }
 
     pub(super) fn decide_unpassable(
@@ -85,7 +93,15 @@ impl State {
         if !self.asks.contains_key(&request.id) {
             return;
         }
-        if decision.is_unruled() && request.is_rules_only() {
+        if decision.is_left() && request.is_rules_only() {
+            // A rule of the parent's has somebody asked.
+            if let Some(ask) = self
+                .asks
+                .get_mut(&request.id)
+                .filter(|_| decision.is_unasked())
+            {
+                ask.reach = Reach::VerdictOnly;
+            }
             return self.leave(request, effects);
         }
         let record = Record {
@@ -162,7 +178,7 @@ impl State {
                 .with_opt("requestDigest", digest)
                 .with_known("sessionGrantWidth", family(decision.width))
         };
-        let is_left = decision.is_unruled() && request.is_rules_only();
+        let is_left = decision.is_left() && request.is_rules_only();
         entries.extend((!is_left).then(ended));
         let batch = self.asks.get(id).and_then(|ask| ask.batch.as_ref());
         if let Some(batch) = batch {

@@ -52,6 +52,51 @@ fn what_a_rule_has_asked_is_a_question_like_any_other() {
 }
 
 #[test]
+fn what_a_rule_has_asked_is_told_where_nobody_is_to_be_asked() {
+    let mut model = with_person();
+    model.op(Op::Renew(Rules::Clamped));
+    model.settle();
+    let told_before = told(&model).len();
+    for (name, command) in [("a", "ls"), ("b", "rm"), ("c", "brew")] {
+        model.put(name, Content::AsksVerdict(command), false);
+        model.list();
+        model.settle();
+    }
+    let decisions = ["a", "b", "c"].map(|name| decided(&model, name).unwrap().clone());
+    assert!(decisions.iter().all(|decision| !decision.is_approved()));
+    let kinds = decisions.map(|decision| (decision.is_unasked(), decision.is_unruled()));
+    assert_eq!(kinds, [(true, false), (false, false), (false, true)]);
+    assert_eq!((shown(&model), told(&model).len()), (None, told_before));
+}
+
+#[test]
+fn the_rules_of_a_parent_count_where_one_here_has_it_asked_and_nobody_is_to_be() {
+    for (said, is_unasked) in [
+        (Decision::unruled(), true),
+        (Decision::unasked(), true),
+        (Decision::gate_error("no".to_owned()), false),
+    ] {
+        for command in ["ls", "brew"] {
+            let mut model = Model::new(Person::Nobody, Some("G"));
+            model.op(Op::Renew(Rules::Clamped));
+            model.step(Event::Parent(ParentLife::Serving));
+            model.settle();
+            model.put("a", Content::AsksVerdict(command), false);
+            model.list();
+            model.settle();
+            let digest = model.relayed[&id("a")];
+            let outcome = RelayOutcome::Answered(said.clone());
+            model.step(Event::Relayed(id("a"), digest, outcome));
+            model.settle();
+            let decision = decided(&model, "a").unwrap();
+            let is_wanted = is_unasked && (command == "ls" || said.is_unasked());
+            assert_eq!(decision.is_unasked(), is_wanted, "{said:?} {command}");
+            assert!(!decision.is_approved());
+        }
+    }
+}
+
+#[test]
 fn the_rules_of_a_parent_are_asked_as_well_and_what_they_leave_is_left() {
     let mut model = Model::new(Person::Nobody, Some("G"));
     model.step(Event::Parent(ParentLife::Serving));

@@ -180,6 +180,24 @@ fn a_number_of_any_size_is_no_obstacle() {
     );
 }
 
+#[test]
+fn a_comment_keeps_what_it_stands_in() {
+    for (text, comments) in [
+        ("{\"hooks\": { // mine\n}}", &["// mine\n"][..]),
+        ("{\"hooks\" /*c*/: {}}", &["/*c*/"]),
+        (
+            "{\"a\": 1, \"hooks\": /*c*/ {\"BeforeTool\": [ /* d */ ]}}",
+            &["/*c*/", "/* d */"],
+        ),
+    ] {
+        let without = uninstall(Host::Gemini, &installed(Host::Gemini, text)).unwrap();
+        for comment in comments {
+            assert!(without.contains(comment), "{without}");
+        }
+        assert_eq!(find(Host::Gemini, &without).unwrap(), []);
+    }
+}
+
 fn blank(comments: bool) -> BoxedStrategy<String> {
     let mut choices = vec![
         Just(String::new()).boxed(),
