@@ -92,13 +92,15 @@ fn opened(
         return Opened::Unclear;
     }
     match host {
-        Host::Pi => match by_pi(text, home) {
+        Host::Pi => {
+            let opened = by_pi(text, home);
             // Reading, it tries other spellings of what is not there.
-            Opened::At(path) if tool == "read" && has_variants(&path) && !is_there(&path) => {
-                Opened::Unclear
+            let is_varied = |path: &str| tool == "read" && has_variants(path) && !is_there(path);
+            if matches!(&opened, Opened::At(path) if is_varied(path)) {
+                return Opened::Unclear;
             }
-            opened => opened,
-        },
+            opened
+        }
         Host::ClaudeCode => by_claude_code(text, home),
         Host::Gemini => by_gemini(tool, text, is_there),
         Host::Opencode | Host::Codex => Opened::At(text.to_owned()),
