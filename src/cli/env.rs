@@ -27,6 +27,9 @@ pub(super) const LOG: &str = "ASKRELAY_LOG";
 /// The session of Claude Code that started this process as an MCP server.
 pub(super) const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 
+/// The process of Claude Code whose tool started this one, or the agent that started this one.
+pub(super) const CLAUDE_PID: &str = "CLAUDE_PID";
+
 /// Key that the parent session seals its answers with: no other answer counts.
 pub(super) const SERVING_KEY: &str = "ASKRELAY_SERVING_KEY";
 

@@ -13,6 +13,7 @@ pub mod acp;
 mod call;
 mod claude_code;
 mod codex;
+pub mod elicitation;
 mod gemini;
 pub mod hook;
 pub mod install;

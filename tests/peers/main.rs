@@ -25,6 +25,7 @@ mod cleanup;
 mod codex;
 mod doctor;
 mod drivers;
+mod forms;
 mod gemini;
 mod inspection;
 mod judge;
