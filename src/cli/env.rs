@@ -164,6 +164,15 @@ impl Env {
         self.path("HOME").or_else(|| etcetera::home_dir().ok())
     }
 
+    /// The home directory as an agent finds it: an empty `HOME` is no reason for it to look elsewhere, so then it has none.
+    pub(super) fn host_home(&self) -> Option<String> {
+        let home = match self.variable("HOME") {
+            Some(home) => PathBuf::from(home),
+            None => self.home()?,
+        };
+        home.into_os_string().into_string().ok()
+    }
+
     /// `$XDG_STATE_HOME/askrelay`.
     pub(super) fn state_dir(&self) -> Option<PathBuf> {
         self.base("XDG_STATE_HOME", ".local/state")

@@ -20,6 +20,7 @@ pub mod install;
 pub mod lines;
 pub mod mcp;
 mod opencode;
+mod opened;
 mod pi;
 pub mod shims;
 mod suggestion;
