@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use self::forms::Forms;
 use self::serving::Serving;
@@ -60,7 +60,8 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
     let served = serving.as_ref().map(|serving| serving.session.clone());
     let forwarder = forwarder(env, &place, args, served.as_ref())?;
     let names_agent = args.agent.is_some() || env.text(env::AGENT).is_some();
-    let tools = Tools::new(env, forwarder, names_agent);
+    let (over, is_over) = watch::channel(false);
+    let tools = Tools::new(env, forwarder, names_agent, is_over);
     let runtime = super::runtime()?;
     let ended = runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -72,7 +73,7 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: &Args) -> anyhow::Res
         let (stop, stopped) = oneshot::channel::<()>();
         let (shown, to_show) = mpsc::unbounded_channel();
         let of_session = serving.is_some().then(|| Arc::clone(&forms));
-        let streams = LineTransport::new(tokio::io::stdin(), Arc::clone(&output), of_session);
+        let streams = LineTransport::new(tokio::io::stdin(), Arc::clone(&output), of_session, over);
         let protocol = async {
             let service = match Box::pin(tools.serve(streams)).await {
                 Ok(service) => service,

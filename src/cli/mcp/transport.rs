@@ -20,7 +20,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use super::forms::Forms;
 use crate::cli::output;
@@ -48,10 +48,17 @@ pub(super) struct LineTransport<R, W> {
     is_greeted: bool,
     /// Where it is told what becomes of forms, where any are shown.
     forms: Option<Arc<Forms>>,
+    /// Where the end of the input is told. The SDK waits for the calls that it has begun; nobody is there who waits for them.
+    over: watch::Sender<bool>,
 }
 
 impl<R, W> LineTransport<R, W> {
-    pub(super) fn new(input: R, output: Arc<Mutex<W>>, forms: Option<Arc<Forms>>) -> Self {
+    pub(super) fn new(
+        input: R,
+        output: Arc<Mutex<W>>,
+        forms: Option<Arc<Forms>>,
+        over: watch::Sender<bool>,
+    ) -> Self {
         Self {
             input,
             chunk: vec![0; CHUNK],
@@ -60,6 +67,7 @@ impl<R, W> LineTransport<R, W> {
             output,
             is_greeted: false,
             forms,
+            over,
         }
     }
 }
@@ -103,6 +111,7 @@ where
             }
             let read = self.input.read(&mut self.chunk).await.unwrap_or_default();
             if read == 0 {
+                self.over.send_replace(true);
                 if let Some(forms) = &self.forms {
                     forms.end();
                 }
