@@ -926,6 +926,87 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_leave_the_sandbox_is_asked_as_that_and_held_back_by_what_holds_back_the_command()
+    {
+        let call = |said: Value| {
+            let input = json!({"command": "make", "dangerouslyDisableSandbox": said});
+            ToolCall::new("Bash", input, "/w")
+        };
+        for said in [json!(true), json!("true"), json!(1)] {
+            let call = call(said);
+            let asked = call.asked();
+            assert_eq!(
+                asked,
+                Asked::new("outside_sandbox", PayloadKind::Bash, "make")
+            );
+            let guards = call.guards(&asked, |_| false).into_iter();
+            let guards = guards.map(|guard| (guard.surface, guard.value));
+            assert_eq!(
+                guards.collect::<Vec<_>>(),
+                owned([("bash", "make"), ("Bash", "make")])
+            );
+            assert_eq!(call.floor(), Some(SENTINEL_OUTSIDE_SANDBOX));
+            assert_eq!(call.evidence.len(), 1);
+        }
+        for said in [json!(false), json!(null)] {
+            let call = call(said);
+            assert_eq!(
+                (call.asked().surface.as_str(), call.floor()),
+                ("bash", None)
+            );
+        }
+        // What is no command has no rule that could let it out, and a patch needs none.
+        let leaving = |tool: &str, input: Value| {
+            let mut call = ToolCall::new(tool, input, "/w");
+            call.leave_sandbox("x");
+            (call.asked().surface, call.floor())
+        };
+        let other = leaving("request_permissions", json!({"paths": ["/etc"]}));
+        assert_eq!(
+            other,
+            (
+                "request_permissions".to_owned(),
+                Some(SENTINEL_OUTSIDE_SANDBOX)
+            )
+        );
+        let patch = json!({"command": "*** Begin Patch\n*** Delete File: /etc/a\n*** End Patch\n"});
+        assert_eq!(leaving("apply_patch", patch), ("edit".to_owned(), None));
+    }
+
+    #[test]
+    fn a_command_is_laid_out_as_one_whatever_its_tool_and_however_it_is_told() {
+        for (tool, input, laid_out) in [
+            (
+                "Monitor",
+                json!({"command": "ls", "timeout_ms": 1}),
+                json!({"command": "ls", "timeout_ms": 1}),
+            ),
+            (
+                "Bash",
+                json!({"command": ["ls", "a b"]}),
+                json!({"command": "ls 'a b'"}),
+            ),
+            (
+                "Nobody knows",
+                json!({"cmd": "ls", "x": 1}),
+                json!({"command": "ls", "x": 1}),
+            ),
+        ] {
+            let call = ToolCall::new(tool, input, "/w");
+            let (name, shown) = call.laid_out(&call.asked());
+            assert_eq!((name, shown.into_owned()), ("bash", laid_out), "{tool}");
+        }
+        // Nothing is put in the place of anything else.
+        for (tool, input) in [
+            ("Nobody knows", json!({"cmd": "ls", "command": 7})),
+            ("Read", json!({"command": "ls", "file_path": "a"})),
+        ] {
+            let call = ToolCall::new(tool, input.clone(), "/w");
+            assert_eq!(call.laid_out(&call.asked()), (tool, Cow::Owned(input)));
+        }
+    }
+
+    #[test]
     fn a_pattern_that_leads_elsewhere_is_asked_about_as_the_place_that_it_leads_to() {
         for (input, path) in [
             (json!({"pattern": "/etc/**"}), "/etc"),

@@ -678,6 +678,62 @@ fn a_launched_host_asks_its_parent_through_the_session_that_it_was_given() {
 }
 
 #[test]
+fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_calls_itself() {
+    let spool = TestSpool::new();
+    let _server = spool.serve_select("main", &json!({}));
+    let named = with(permission("make"), "agent_type", json!("reviewer"));
+    let subagent = with(
+        with(named.clone(), "agent_id", json!("a1")),
+        "session_id",
+        json!("T"),
+    );
+    let opencode = json!({"sessionId": "U", "agent": "build", "tool": "bash", "cwd": "/srv/shop",
+                          "input": {"command": "make"}, "gate": "calls"});
+    // A launcher whose operator gave no name says that.
+    let unnamed = with(named.clone(), "session_id", json!("V"));
+    let hooks: Vec<Hook> = [
+        ("claude-code", "builder", named),
+        ("claude-code", "builder", subagent),
+        ("opencode", "builder", opencode),
+        ("claude-code", "unknown", unnamed),
+    ]
+    .iter()
+    .map(|(host, launched_as, stdin)| {
+        let mut command = spool.hook_command(host);
+        command.env("ASKRELAY_AGENT", launched_as);
+        Hook::start(&mut command, &stdin.to_string())
+    })
+    .collect();
+    let mut judged_as = Vec::new();
+    until("four questions", || {
+        let waiting = spool.waiting("main");
+        let requests = waiting
+            .iter()
+            .filter_map(|id| read_json(&spool.request_path("main", id)))
+            .filter(|request| request["relay"]["rulesOnly"] != true);
+        judged_as = requests
+            .map(|request| {
+                let session = request["requesterSessionId"].as_str().unwrap().to_owned();
+                let agent = &request["accessIntent"]["principal"]["agentName"];
+                (session, agent.as_str().unwrap().to_owned())
+            })
+            .collect();
+        judged_as.len() == 4
+    });
+    judged_as.sort();
+    let owned = |(session, agent): (&str, &str)| (session.to_owned(), agent.to_owned());
+    let expected = [
+        ("S", "builder"),
+        ("T", "reviewer"),
+        ("U", "builder"),
+        ("V", "reviewer"),
+    ]
+    .map(owned);
+    assert_eq!(judged_as, expected);
+    drop(hooks);
+}
+
+#[test]
 fn a_host_that_another_one_started_is_known_as_within_it() {
     let spool = TestSpool::new();
     let _server = spool.serve_select("main", &json!({}));

@@ -28,6 +28,28 @@ fn with_a_subagent(turn: &Turn) -> Vec<Move> {
     turn.after([vec![Move::Call("Agent", start)]])
 }
 
+/// The rules let it run in the sandbox. Whether it may leave it, somebody is asked, and told that.
+#[test]
+fn what_a_rule_allows_is_asked_before_it_leaves_the_sandbox() {
+    for (choice, runs) in [(Choice::Approve, true), (Choice::Deny, false)] {
+        let scene = Scene::new(Way::ClaudeHeadless, |turn| {
+            let input = json!({
+                "command": "touch ran", "description": "leave a file", "dangerouslyDisableSandbox": true
+            });
+            turn.after([vec![Move::Call("Bash", input)]])
+        });
+        let within = json!({ "permission": { "*": "allow", "bash": "allow" } });
+        let mut server = scene.serve("select", &within);
+        let seen = scene.run(|| {
+            let request = scene.question(&mut server);
+            let surface = &request["accessIntent"]["surface"];
+            assert_eq!(surface, "outside_sandbox", "{request}");
+            server.choose(choice);
+        });
+        assert_eq!(seen.ran, runs, "{seen:?}");
+    }
+}
+
 #[test]
 fn a_subagent_asks_under_its_own_name_and_below_its_session() {
     let scene = Scene::new(Way::ClaudeHeadless, with_a_subagent);

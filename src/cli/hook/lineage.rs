@@ -37,6 +37,9 @@ pub(super) fn env(env: &Env, host: Host) -> Cow<'_, Env> {
     Cow::Owned(env.without(names.copied()))
 }
 
+/// What a launcher calls what its operator has not named.
+const UNNAMED: &str = "unknown";
+
 /// Who asks.
 pub(super) fn who(env: &Env, host: Host, asking: &Asking) -> Who {
     let named = env.text(env::AGENT);
@@ -48,7 +51,7 @@ pub(super) fn who(env: &Env, host: Host, asking: &Asking) -> Who {
     // A launcher of pi says what the subagent is that it starts. Else the operator's name counts, before that of the host: it selects
     // the rules that were written for what was launched, whatever runs in it.
     let agent_name = by_launcher
-        .or_else(|| named.clone())
+        .or_else(|| named.clone().filter(|name| name != UNNAMED))
         .or_else(|| asking.agent_name.clone())
         .unwrap_or_else(|| host.name().to_owned());
     let mut sessions = vec![Hop {
