@@ -678,7 +678,7 @@ fn a_launched_host_asks_its_parent_through_the_session_that_it_was_given() {
 }
 
 #[test]
-fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_calls_itself() {
+fn rules_that_were_written_for_an_agent_of_the_host_hold_for_it_whoever_launches_the_host() {
     let spool = TestSpool::new();
     let _server = spool.serve_select("main", &json!({}));
     let named = with(permission("make"), "agent_type", json!("reviewer"));
@@ -691,8 +691,11 @@ fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_cal
                           "input": {"command": "make"}, "gate": "calls"});
     // A launcher whose operator gave no name says that.
     let unnamed = with(named.clone(), "session_id", json!("V"));
+    // Where the host has no name for its agent, the operator's counts.
+    let plain = with(permission("make"), "session_id", json!("W"));
     let hooks: Vec<Hook> = [
         ("claude-code", "builder", named),
+        ("claude-code", "builder", plain),
         ("claude-code", "builder", subagent),
         ("opencode", "builder", opencode),
         ("claude-code", "unknown", unnamed),
@@ -705,7 +708,7 @@ fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_cal
     })
     .collect();
     let mut judged_as = Vec::new();
-    until("four questions", || {
+    until("five questions", || {
         let waiting = spool.waiting("main");
         let requests = waiting
             .iter()
@@ -718,15 +721,16 @@ fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_cal
                 (session, agent.as_str().unwrap().to_owned())
             })
             .collect();
-        judged_as.len() == 4
+        judged_as.len() == 5
     });
     judged_as.sort();
     let owned = |(session, agent): (&str, &str)| (session.to_owned(), agent.to_owned());
     let expected = [
-        ("S", "builder"),
+        ("S", "reviewer"),
         ("T", "reviewer"),
-        ("U", "builder"),
+        ("U", "build"),
         ("V", "reviewer"),
+        ("W", "builder"),
     ]
     .map(owned);
     assert_eq!(judged_as, expected);
