@@ -26,9 +26,9 @@ use super::env::{self, Env};
 use super::exit::Exit;
 use super::forward::{Forwarder, Who};
 use super::place::Place;
-use super::{Hinted, PlaceArgs, output};
+use super::{Hinted, PlaceArgs};
 use crate::host::ToolCall;
-use crate::host::acp::{Ask, Effect, LONGEST_LOOKED_AT, Manners, Proxy, Ruling, Side};
+use crate::host::acp::{Ask, Effect, LONGEST_LOOKED_AT, Manners, Proxy, Ruling, Side, Step};
 use crate::host::lines::{Lines, Piece};
 use crate::presentation::text::visible;
 use crate::wire::{DecisionState, Hop};
@@ -263,9 +263,14 @@ struct Bridge<'a> {
     directory: PathBuf,
     to_agent: Outlet,
     to_client: Outlet,
+    /// What is told to whoever started this. A client may have it come through a pipe that it never reads.
+    to_operator: Outlet,
     from_agent: Option<ChildStdout>,
     client_reads: bool,
     client_writes: bool,
+    /// Whether the rest of a long line of the agent passes, within one.
+    long_of_agent: Option<bool>,
+    long_of_client: Option<bool>,
     waits: JoinSet<Told>,
     asks: HashMap<u64, AbortHandle>,
 }
@@ -281,9 +286,12 @@ impl<'a> Bridge<'a> {
             asking,
             to_agent: Outlet::to(stdin),
             to_client: Outlet::to(tokio::io::stdout()),
+            to_operator: Outlet::to(tokio::io::stderr()),
             from_agent: stdout,
             client_reads: true,
             client_writes: true,
+            long_of_agent: None,
+            long_of_client: None,
             waits: JoinSet::new(),
             asks: HashMap::new(),
         })
@@ -357,13 +365,29 @@ impl<'a> Bridge<'a> {
     async fn end(mut self) {
         self.waits.shutdown().await;
         self.to_client.finish().await;
+        // What nobody reads keeps nobody.
+        let told = tokio::time::timeout(AFTER_THE_END, self.to_operator.finish());
+        let _all_or_not = told.await;
     }
 
     fn pieces(&mut self, from: Side, pieces: impl IntoIterator<Item = Piece>) {
         for piece in pieces {
-            let step = match &piece {
-                Piece::Line(line) => self.proxy.line(from, line),
-                Piece::Part { .. } => crate::host::acp::Step::passing(),
+            let long = match from {
+                Side::Client => &mut self.long_of_client,
+                Side::Agent => &mut self.long_of_agent,
+            };
+            let step = match (&piece, *long) {
+                (Piece::Line(line), _) => self.proxy.line(from, line),
+                // What was said of the beginning of a line holds for all of it.
+                (Piece::Part { .. }, Some(passes)) => Step {
+                    passes,
+                    effects: Vec::new(),
+                },
+                (Piece::Part { bytes, .. }, None) => self.proxy.long_line(from, bytes),
+            };
+            *long = match piece {
+                Piece::Part { ends: false, .. } => Some(step.passes),
+                Piece::Part { ends: true, .. } | Piece::Line(_) => None,
             };
             let outlet = match from {
                 Side::Client => &mut self.to_agent,
@@ -371,8 +395,8 @@ impl<'a> Bridge<'a> {
             };
             match piece {
                 Piece::Line(line) if step.passes => outlet.pass(line, true),
-                Piece::Line(_) => {}
-                Piece::Part { bytes, ends } => outlet.pass(bytes, ends),
+                Piece::Part { bytes, ends } if step.passes => outlet.pass(bytes, ends),
+                Piece::Line(_) | Piece::Part { .. } => {}
             }
             self.perform(step.effects);
         }
@@ -423,7 +447,11 @@ impl<'a> Bridge<'a> {
                 }
                 Effect::ToAgent(line) => self.to_agent.add(line),
                 Effect::ToClient(line) => self.to_client.add(line),
-                Effect::Say(what) => output::say(&format!("askrelay acp: {}", visible(&what))),
+                Effect::Say(what) if self.to_operator.has_room() => {
+                    let line = format!("askrelay acp: {}\n", visible(&what));
+                    self.to_operator.add(line.into_bytes());
+                }
+                Effect::Say(_) => {}
             }
         }
     }

@@ -27,6 +27,9 @@ pub(super) const LOG: &str = "ASKRELAY_LOG";
 /// The session of Claude Code that started this process as an MCP server.
 pub(super) const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 
+/// The process of Claude Code whose tool started this one, or the agent that started this one.
+pub(super) const CLAUDE_PID: &str = "CLAUDE_PID";
+
 /// Key that the parent session seals its answers with: no other answer counts.
 pub(super) const SERVING_KEY: &str = "ASKRELAY_SERVING_KEY";
 
@@ -159,6 +162,15 @@ impl Env {
     /// Home directory.
     pub(super) fn home(&self) -> Option<PathBuf> {
         self.path("HOME").or_else(|| etcetera::home_dir().ok())
+    }
+
+    /// The home directory as an agent finds it: an empty `HOME` is no reason for it to look elsewhere, so then it has none.
+    pub(super) fn host_home(&self) -> Option<String> {
+        let home = match self.variable("HOME") {
+            Some(home) => PathBuf::from(home),
+            None => self.home()?,
+        };
+        home.into_os_string().into_string().ok()
     }
 
     /// `$XDG_STATE_HOME/askrelay`.

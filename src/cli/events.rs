@@ -69,7 +69,7 @@ impl Output {
         if target.as_os_str() == "-" {
             return match mode {
                 Mode::Headless => Ok(Self::Stdout),
-                Mode::Dialog | Mode::Inbox(_) | Mode::Select => Err(Hinted::usage(
+                Mode::Dialog | Mode::Inbox(_) | Mode::Select | Mode::Form => Err(Hinted::usage(
                     "stdout belongs to the person who is asked".to_owned(),
                     "write the events to a file or a named pipe: --events FILE",
                 )),

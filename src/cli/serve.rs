@@ -22,11 +22,11 @@ use crate::clock;
 use crate::policy::{self, Config};
 use crate::presentation::fit::Budget;
 use crate::prompt::{
-    Colours, DialogSettings, InboxSettings, Input, PersonEvents, Presses, Prompter, SelectPrompter,
-    TerminalPrompter,
+    Colours, DialogSettings, InboxSettings, Input, PersonEvent, PersonEvents, Presses, Prompter,
+    SelectPrompter, TerminalPrompter,
 };
 use crate::serve::{Broadcasts, Mode, Notices, Parent, Renewal, Server, Settings};
-use crate::spool::{Missing, Watch};
+use crate::spool::{Missing, Spool, Watch};
 use crate::wire::{Generation, SessionId};
 
 /// How many broadcasts a listener may be behind before it misses some.
@@ -72,86 +72,32 @@ enum ModeArg {
 pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Result<Exit> {
     let place = Place::new(env, place_args);
     let loaded = place.config()?;
-    let log = if loaded.config.require_audit.is_on() {
-        place
-            .required_log(&loaded.config)
-            .context("this session decides nothing unrecorded")?
-    } else {
-        place.log(&loaded.config)
-    };
-    let spool = place.spool(Missing::Create)?;
-    let own = role::served(
-        env,
-        args.session.as_deref(),
-        &Place::default_session(&loaded.config),
-    );
-    let session = SessionId::parse(&own.id).map_err(|error| {
-        Hinted::usage(
-            format!(
-                "{:?} (from {}) cannot be served: {error}",
-                own.id, own.reason
-            ),
-            "name the session with --session",
-        )
-    })?;
     let mode = mode(env, args.mode, loaded.config.inbox)?;
-    let agent = args
-        .agent
-        .or_else(|| env.text(env::AGENT))
-        .unwrap_or_else(|| "unknown".to_owned());
-    let watch = start_watch();
-    let (events, person) = mpsc::unbounded_channel();
-    let generation = if args.peer.is_some() {
-        Generation::G1
-    } else {
-        loaded.config.peer_generation
+    let wanted = Wanted {
+        session: args.session,
+        agent: args.agent,
+        mode,
+        max_rows: args.max_rows,
+        serving_key: args.serving_key,
+        writes_oldest: args.peer.is_some(),
     };
-    let ancestors = role::lineage(env)?;
-    let pins = Pins::new(
-        env,
-        args.serving_key.as_deref(),
-        &ancestors,
-        loaded.config.require_seal.is_on(),
-    )?;
-    let parent = asking(env, &session, &agent, generation, &pins).map(|settings| Parent {
-        session: settings.target.clone(),
-        requester: Requester::new(&spool, settings, watch.clone(), Arc::clone(&log)),
-    });
-    let place_of_session = spool.session_path(&session);
-    let dialog = dialog_settings(&loaded.config, &session, args.max_rows);
-    let home = place.home();
-    let files = loaded.files.clone();
-    let programs = Programs::new(env.clone(), place.debug_log(&loaded.config));
-    let first = reload::renewal(
-        &programs,
-        &loaded.force,
-        &loaded.layered,
-        home.as_deref(),
-        files,
-    );
-    let (mut settings, renew) =
-        settings(&loaded, home.clone(), first, session, agent, mode, parent);
-    may_keep_grants(&mut settings, &log);
+    let prepared = Prepared::new(env, &place, loaded, wanted)?;
+    let (events, person) = mpsc::unbounded_channel();
     let listener = match args.events {
         Some(target) => Some(Listener::start(
             &target,
             mode,
-            settings.broadcasts.subscribe(),
+            prepared.settings.broadcasts.subscribe(),
         )?),
         None => None,
     };
-    let greeting = greeting(&settings, &place_of_session);
     super::runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let mut quit = signal(SignalKind::quit())?;
-        let prompter = prompter(mode, dialog, colours(env), events)?;
-        let files_watch = watch.clone();
-        let server = Server::start(&spool, settings, watch, log, prompter, person)?;
-        greet(mode, &server, &greeting);
-        Reload::start(programs, home, loaded, files_watch, renew)
-            .context("cannot look after the configuration")?;
+        let prompter = prompter(mode, prepared.dialog.clone(), colours(env), events)?;
+        let server = prepared.start(prompter, person)?;
         server
             .run(async move {
                 tokio::select! {
@@ -165,6 +111,153 @@ pub(super) fn run(env: &Env, place_args: &PlaceArgs, args: Args) -> anyhow::Resu
         // The last words of the session are told as well.
         drop(listener);
         Ok(Exit::Ok)
+    })
+}
+
+/// Which session is to be served, and how.
+pub(super) struct Wanted {
+    /// The session.
+    pub(super) session: Option<String>,
+    /// The own agent name.
+    pub(super) agent: Option<String>,
+    /// How a person is asked.
+    pub(super) mode: Mode,
+    /// Rows of a prompt, where the configuration is not to say.
+    pub(super) max_rows: Option<u16>,
+    /// The key that the own parent seals with.
+    pub(super) serving_key: Option<String>,
+    /// Whether the own parent is asked in the form of the oldest generation of the peer.
+    pub(super) writes_oldest: bool,
+}
+
+/// A session that can be served: everything is resolved, and nothing has begun.
+pub(super) struct Prepared {
+    spool: Spool,
+    settings: Settings,
+    watch: Option<Arc<Watch>>,
+    log: Arc<ReviewLog>,
+    renew: mpsc::UnboundedSender<Renewal>,
+    programs: Programs,
+    home: Option<String>,
+    loaded: Loaded,
+    /// How a person is shown things.
+    pub(super) dialog: DialogSettings,
+}
+
+impl Prepared {
+    /// Resolves who serves what, with which rules.
+    pub(super) fn new(
+        env: &Env,
+        place: &Place<'_>,
+        loaded: Loaded,
+        wanted: Wanted,
+    ) -> anyhow::Result<Self> {
+        let log = if loaded.config.require_audit.is_on() {
+            place
+                .required_log(&loaded.config)
+                .context("this session decides nothing unrecorded")?
+        } else {
+            place.log(&loaded.config)
+        };
+        let spool = place.spool(Missing::Create)?;
+        let session = session(env, wanted.session.as_deref(), &loaded.config)?;
+        let agent = wanted
+            .agent
+            .or_else(|| env.text(env::AGENT))
+            .unwrap_or_else(|| "unknown".to_owned());
+        let watch = start_watch();
+        let generation = if wanted.writes_oldest {
+            Generation::G1
+        } else {
+            loaded.config.peer_generation
+        };
+        let ancestors = role::lineage(env)?;
+        let pins = Pins::new(
+            env,
+            wanted.serving_key.as_deref(),
+            &ancestors,
+            loaded.config.require_seal.is_on(),
+        )?;
+        let parent = asking(env, &session, &agent, generation, &pins).map(|settings| Parent {
+            session: settings.target.clone(),
+            requester: Requester::new(&spool, settings, watch.clone(), Arc::clone(&log)),
+        });
+        let dialog = dialog_settings(&loaded.config, &session, wanted.max_rows);
+        let home = place.home();
+        let files = loaded.files.clone();
+        let programs = Programs::new(env.clone(), place.debug_log(&loaded.config));
+        let first = reload::renewal(
+            &programs,
+            &loaded.force,
+            &loaded.layered,
+            home.as_deref(),
+            files,
+        );
+        let (mut settings, renew) = settings(
+            &loaded,
+            home.clone(),
+            first,
+            session,
+            agent,
+            wanted.mode,
+            parent,
+        );
+        may_keep_grants(&mut settings, &log);
+        Ok(Self {
+            spool,
+            settings,
+            watch,
+            log,
+            renew,
+            programs,
+            home,
+            loaded,
+            dialog,
+        })
+    }
+
+    /// Takes the session and says so. Must be called within a runtime.
+    pub(super) fn start(
+        self,
+        prompter: Option<Box<dyn Prompter>>,
+        person: mpsc::UnboundedReceiver<PersonEvent>,
+    ) -> anyhow::Result<Server> {
+        let mode = self.settings.mode;
+        let path = self.spool.session_path(&self.settings.session);
+        let greeting = greeting(&self.settings, &path);
+        let files_watch = self.watch.clone();
+        let server = Server::start(
+            &self.spool,
+            self.settings,
+            self.watch,
+            self.log,
+            prompter,
+            person,
+        )?;
+        greet(mode, &server, &greeting);
+        Reload::start(
+            self.programs,
+            self.home,
+            self.loaded,
+            files_watch,
+            self.renew,
+        )
+        .context("cannot look after the configuration")?;
+        Ok(server)
+    }
+}
+
+/// The session that is to be served: named, or the configured default.
+pub(super) fn session(env: &Env, flag: Option<&str>, config: &Config) -> anyhow::Result<SessionId> {
+    let own = role::served(env, flag, &Place::default_session(config));
+    SessionId::parse(&own.id).map_err(|error| {
+        Hinted::usage(
+            format!(
+                "{:?} (from {}) cannot be served: {error}",
+                own.id, own.reason
+            ),
+            "name the session with --session",
+        )
     })
 }
 
@@ -291,7 +384,8 @@ pub(super) fn prompter(
             };
             Some(Box::new(TerminalPrompter::inbox(inbox, colours, events)?))
         }
-        Mode::Headless => None,
+        // Its forms go where the protocol does.
+        Mode::Form | Mode::Headless => None,
     })
 }
 
@@ -377,7 +471,7 @@ fn greet(mode: Mode, server: &Server, greeting: &str) {
         }
         // Its first row says what is served, all the time, and its last one is for what can be done.
         Mode::Inbox(_) => {}
-        Mode::Select | Mode::Headless => {
+        Mode::Select | Mode::Form | Mode::Headless => {
             output::say(greeting);
             output::say(&key);
         }

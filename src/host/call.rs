@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::opened::Told;
 use crate::ask::PlainAsk;
 use crate::policy::{BASH_SURFACE, OUTSIDE_SANDBOX_SURFACE};
 use crate::presentation::evidence::{Patched, patched, pointed_at, value_of};
@@ -28,7 +29,7 @@ const MCP_PREFIX: &str = "mcp__";
 const MAX_READINGS: usize = 16;
 
 /// Names under which tools are told a path. A host that takes members which its tool does not know may be told more than one.
-const PATH_MEMBERS: [&str; 7] = [
+pub(super) const PATH_MEMBERS: [&str; 7] = [
     "path",
     "file_path",
     "filePath",
@@ -48,6 +49,8 @@ const DISABLE_SANDBOX: &str = "dangerouslyDisableSandbox";
 const FLOOR_PATHS: &str = "<paths-differ>";
 /// Lifts an allow to an ask: the name of the tool can be read as one of several servers.
 const FLOOR_SERVER: &str = "<server-unclear>";
+/// Lifts an allow to an ask: it is not certain which file the host opens by this path.
+const FLOOR_UNCLEAR: &str = "<path-unclear>";
 
 /// One call of a tool, as its host states it.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +69,13 @@ pub struct ToolCall {
     pub grants: Vec<ApprovalGrant>,
     /// The MCP server that has the tool, where the host names it by itself.
     pub mcp_server: Option<String>,
+    /// The servers that may have the tool and the name that it has there, where the host's own name is made of both in its own way. The
+    /// likeliest is the first.
+    pub(super) mcp_readings: Vec<(String, String)>,
+    /// The members that the tool takes its path from, where its name alone does not say that.
+    pub(super) path_members: &'static [&'static str],
+    /// Paths that were told in another way than as the path that is opened.
+    pub(super) told: Vec<Told>,
     /// Id of the ask where the host has one.
     pub id: Option<String>,
     /// Id of the call, where the host says it.
@@ -135,6 +145,9 @@ impl ToolCall {
             files: Vec::new(),
             grants: Vec::new(),
             mcp_server: None,
+            mcp_readings: Vec::new(),
+            path_members: &[],
+            told: Vec::new(),
             id: None,
             use_id: None,
             spelled: None,
@@ -253,29 +266,48 @@ impl ToolCall {
             _ if is_patch => "_write",
             _ => "",
         };
-        let mut hold = |surface: Option<&str>, path: &str| {
+        let is_unclear = |path: &str| {
+            let mut told = self.told.iter();
+            told.any(|told| told.opened.is_none() && told.text == path)
+        };
+        let is_pattern = |path: &str| asked.surface == "find" && path.starts_with('~');
+        let is_outside = |path: &str| {
+            !self.cwd.is_absolute() || is_unclear(path) || is_pattern(path) || is_outside(path)
+        };
+        let mut hold = |surface: Option<&str>, path: &str, is_outside: bool| {
             if let Some(surface) = surface {
                 guards.push(Asked::new(surface, PayloadKind::Path, path));
             }
             let of = |family: &str, kind| Asked::new(&format!("{family}{direction}"), kind, path);
             guards.push(of("path", PayloadKind::Path));
-            if !self.cwd.is_absolute() || is_outside(path) {
+            if is_outside {
                 guards.push(of("external_directory", PayloadKind::ExternalDirectory));
             }
         };
         if let Some(path) = one {
-            hold(None, path);
+            hold(None, path, is_outside(path));
         } else {
             let surface = if direction == "_read" { "read" } else { "edit" };
             for path in patched.iter().take(MAX_PATCHED) {
-                hold(Some(surface), path);
+                hold(Some(surface), path, is_outside(path));
             }
         }
         if inner.kind != PayloadKind::Mcp {
-            for path in self.paths() {
-                if one != Some(path.as_str()) && !patched.iter().any(|file| *file == path) {
+            let paths = self.paths();
+            for path in &paths {
+                if one != Some(path.as_str()) && !patched.iter().any(|file| file == path) {
                     let is_of_files = one.is_some() || inner.kind == PayloadKind::Tool;
-                    hold(is_of_files.then_some(inner.surface.as_str()), &path);
+                    let surface = is_of_files.then_some(inner.surface.as_str());
+                    hold(surface, path, is_outside(path));
+                }
+            }
+            for told in &self.told {
+                match &told.opened {
+                    Some(opened) if paths.contains(opened) => {
+                        hold(one.map(|_| inner.surface.as_str()), &told.text, false);
+                    }
+                    Some(opened) => hold(None, opened, is_outside(opened)),
+                    None => {}
                 }
             }
         }
@@ -316,12 +348,19 @@ impl ToolCall {
         if paths.is_empty() || PATH_MEMBERS.iter().any(is_no_text) {
             return Some(SENTINEL_INPUT_UNREAD);
         }
-        (paths.len() > 1).then_some(FLOOR_PATHS)
+        if paths.len() > 1 {
+            return Some(FLOOR_PATHS);
+        }
+        self.is_unclear().then_some(FLOOR_UNCLEAR)
     }
 
     /// Whether it works on something that no rule was held against. Then nothing but an answer to this very call lets it run.
     pub fn is_unseen(&self) -> bool {
         self.floor().is_some_and(is_unseen)
+    }
+
+    fn is_unclear(&self) -> bool {
+        self.told.iter().any(|told| told.opened.is_none())
     }
 
     /// The tool and the input as they are laid out for a person: a command line is one, whatever the tool is called and however it is told.
@@ -370,7 +409,10 @@ impl ToolCall {
             }
         };
         let surface = file_surface(&self.tool);
-        let own = own_path_members(&self.tool);
+        let own = match self.path_members {
+            [] => own_path_members(&self.tool),
+            told => told,
+        };
         let said = self.text(own);
         let searched = self.pattern_start(said.unwrap_or("."));
         if let Some(start) = &searched {
@@ -438,7 +480,18 @@ impl ToolCall {
     /// The tool of an MCP server as `server:tool`, in each way that it can be read, the likeliest first.
     pub(super) fn mcp_targets(&self) -> Vec<String> {
         let in_name = self.tool.strip_prefix(MCP_PREFIX);
-        let mut targets = Vec::new();
+        let mut targets: Vec<String> = Vec::new();
+        for (server, tool) in self.mcp_readings.iter().take(MAX_READINGS) {
+            for server in std::iter::once(server.clone()).chain(normalised(server)) {
+                let target = format!("{server}:{tool}");
+                if !targets.contains(&target) {
+                    targets.push(target);
+                }
+            }
+        }
+        if !targets.is_empty() {
+            return targets;
+        }
         if let Some(server) = &self.mcp_server {
             // The name of a server may have the separator in it, so the one that is told counts.
             let tool = in_name.and_then(|name| of_server(name, server));
@@ -470,6 +523,10 @@ impl ToolCall {
 
     /// Whether it is certain which server has the tool.
     fn is_server_clear(&self) -> bool {
+        if !self.mcp_readings.is_empty() {
+            // The host's own tool of patches has a name that looks like one of a server.
+            return self.mcp_readings.len() == 1 && !self.spelled.as_deref().is_some_and(is_patch);
+        }
         let in_name = self.tool.strip_prefix(MCP_PREFIX);
         match (&self.mcp_server, in_name) {
             (Some(server), Some(name)) => of_server(name, server).is_some(),
@@ -599,7 +656,7 @@ fn patched_files(call: &ToolCall) -> Option<Patched<'_>> {
 }
 
 /// The surface of a tool that works on files.
-fn file_surface(tool: &str) -> Option<&'static str> {
+pub(super) fn file_surface(tool: &str) -> Option<&'static str> {
     Some(match tool {
         "Read" | "read" | "read_file" | "NotebookRead" => "read",
         "Write" | "write" | "write_file" => "write",

@@ -85,8 +85,16 @@ pub fn read(line: &[u8]) -> Incoming {
     match (message.remove("id"), method) {
         (Some(id), Some(method)) => Incoming::Request { id, method, params },
         (None, Some(method)) => Incoming::Notification { method, params },
-        (Some(id), None) => match (message.remove("result"), message.get("error")) {
-            (Some(result), _) => Incoming::Response { id, result },
+        (Some(id), None) => match (
+            message.remove("result"),
+            message.get("error").filter(|error| !error.is_null()),
+        ) {
+            // What says both says neither.
+            (Some(_), Some(_)) => Incoming::Failure {
+                id,
+                message: "the reply is a result and an error".to_owned(),
+            },
+            (Some(result), None) => Incoming::Response { id, result },
             (None, Some(error)) => {
                 let text = error.get("message").and_then(Value::as_str);
                 let message = text.unwrap_or("it is not said why").to_owned();
@@ -378,6 +386,9 @@ mod tests {
         ] {
             assert_eq!(read(line.as_bytes()), expected, "{line}");
         }
+        let both =
+            read(br#"{"id":7,"result":{"action":"accept"},"error":{"code":1,"message":"no"}}"#);
+        assert!(matches!(both, Incoming::Failure { .. }), "{both:?}");
         for line in [
             r#"{"id":7,"id":7,"method":"a"}"#,
             r#"{"id":7,"method":"a","params":{"x":{"y":1,"y":2}}}"#,

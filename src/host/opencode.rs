@@ -9,7 +9,7 @@
 //! | `agent` | the agent that calls |
 //! | `tool`, `input`, `cwd` | the call |
 //! | `mcpServers` | the names of the MCP servers, which opencode puts before the names of their tools |
-//! | `gate` | `asks`: opencode asks by itself where its own permissions say so; everything else: it asks nobody |
+//! | `gate` | `asks`: opencode asks by itself where its own permissions say so; `whole`: it would ask about this call, and nobody would answer; everything else: it asks nobody |
 //! | `question` | there when opencode asks: its `permission` and `patterns` |
 
 use std::path::PathBuf;
@@ -44,8 +44,14 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
     };
     let fields = Shim { input, gate };
     let mut call = fields.call()?;
-    if let Some((server, tool)) = of_server(&call.tool, &texts(input.get("mcpServers"))) {
-        call.mcp_server = Some(server);
+    call.path_members = match call.tool.as_str() {
+        "read" | "write" | "edit" | "multiedit" => &["filePath"],
+        "glob" | "grep" | "list" => &["path"],
+        _ => &[],
+    };
+    call.mcp_readings = of_servers(&call.tool, &texts(input.get("mcpServers")));
+    if let Some((_, tool)) = call.mcp_readings.first() {
+        let tool = tool.clone();
         call.spelled = Some(std::mem::replace(&mut call.tool, tool));
     }
     let own = fields.required("sessionId")?;
@@ -74,10 +80,11 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
         call.evidence.extend(why(question));
     }
     let tool = call.tool.as_str();
-    let is_own = call.mcp_server.is_none();
+    let is_own = call.mcp_readings.is_empty();
     let reach = match fields.text("gate") {
         _ if question.is_some() => Reach::All,
         Some("asks") => Reach::Rules,
+        Some("whole") => Reach::All,
         _ if is_own && OWN.contains(&tool) => Reach::Rules,
         _ if is_own && LOOKING.contains(&tool) => Reach::RulesWithin,
         _ => Reach::All,
@@ -92,26 +99,19 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
     })))
 }
 
-/// The server and the tool of a name that opencode made of both.
-fn of_server(name: &str, servers: &[&str]) -> Option<(String, String)> {
+/// The servers and the tools that a name may mean which opencode made of both. Of two servers, the longer name says more.
+fn of_servers(name: &str, servers: &[&str]) -> Vec<(String, String)> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let found = servers.iter().filter_map(|server| {
-        let prefix: String = server
-            .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .chain(['_'])
-            .collect();
+        let each = server.chars().map(|c| if plain(c) { c } else { '_' });
+        let prefix: String = each.chain(['_']).collect();
         let tool = name.strip_prefix(&prefix).filter(|tool| !tool.is_empty())?;
-        Some((*server, tool))
+        Some(((*server).to_owned(), tool.to_owned()))
     });
-    // Of two servers, the longer name says more.
-    let (server, tool) = found.max_by_key(|(server, _)| server.len())?;
-    Some((server.to_owned(), tool.to_owned()))
+    let mut found: Vec<(String, String)> = found.collect();
+    found.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    found.dedup();
+    found
 }
 
 /// Why opencode asks.
@@ -195,6 +195,7 @@ mod tests {
             ("task", json!({}), Reach::Rules),
             ("bash", json!({"gate": "asks"}), Reach::Rules),
             ("bash", json!({"gate": "nobody knows"}), Reach::All),
+            ("read", json!({"gate": "whole"}), Reach::All),
             (
                 "bash",
                 json!({"gate": "asks", "question": {"permission": "bash", "patterns": []}}),
@@ -233,20 +234,40 @@ mod tests {
 
     #[test]
     fn a_tool_of_a_server_is_known_by_both_names() {
-        let servers = json!({"mcpServers": ["tick", "tick.ets", "other"]});
+        let servers = json!({"mcpServers": ["tick.ets", "other"]});
         let call = asking(&call("tick_ets_close", &servers)).call;
-        assert_eq!(
-            (call.mcp_server.as_deref(), call.tool.as_str()),
-            (Some("tick.ets"), "close")
-        );
         assert_eq!(call.asked().value, "tick.ets:close");
+        assert_eq!(call.spelled.as_deref(), Some("tick_ets_close"));
+        assert_eq!(call.floor(), None);
         for (name, servers) in [
             ("tick_", vec!["tick"]),
             ("ticket", vec!["tick"]),
             ("bash", vec![]),
         ] {
-            assert_eq!(of_server(name, &servers), None, "{name}");
+            assert_eq!(of_servers(name, &servers), [], "{name}");
         }
+    }
+
+    #[test]
+    fn a_name_that_two_servers_may_have_is_held_against_rules_for_both_and_asked() {
+        let servers = json!({"mcpServers": ["tick", "tick_ets"]});
+        let call = asking(&call("tick_ets_wipe", &servers)).call;
+        let asked = call.asked();
+        assert_eq!(asked.value, "tick_ets:wipe");
+        let guards = call.guards(&asked, |_| false);
+        let guards: Vec<(&str, &str)> = guards
+            .iter()
+            .map(|guard| (guard.surface.as_str(), guard.value.as_str()))
+            .collect();
+        assert_eq!(
+            guards,
+            [
+                ("wipe", "tick_ets:wipe"),
+                ("tick_ets_wipe", "tick_ets:wipe"),
+                ("mcp", "tick:ets_wipe")
+            ]
+        );
+        assert_eq!(call.floor(), Some("<server-unclear>"));
     }
 
     #[test]

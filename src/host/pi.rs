@@ -22,6 +22,10 @@ pub(super) fn read(input: &Value) -> Result<Input, Unusable> {
     let gate = Gate::BeforeTool;
     let fields = Shim { input, gate };
     let mut call = fields.call()?;
+    call.path_members = match call.tool.as_str() {
+        "edit" | "find" | "grep" | "ls" | "read" | "write" => &["path"],
+        _ => &[],
+    };
     if let Some(outer) = fields.text("parentCallId") {
         call.evidence.push(Evidence {
             label: "called by".to_owned(),

@@ -15,6 +15,7 @@ pub mod dialog;
 pub mod evidence;
 pub mod explain;
 pub mod fit;
+pub mod form;
 pub mod highlight;
 pub mod json;
 pub mod review;

@@ -22,15 +22,15 @@ use crate::wire::{
 const SHOW_EVERYTHING: &str = "?";
 
 /// The answer that puts the ask off. A letter, so that it takes no number from an option.
-const NOT_NOW: &str = "l";
+pub(super) const NOT_NOW: &str = "l";
 
 /// Most UTF-16 units of a pattern or a name in the label of an option. The facts above have it whole.
 const MAX_LABEL_UNITS: usize = 60;
 
 /// The answers about several asks that are alike, letters and words for the same reason.
-const TOGETHER: &str = "a";
-const TO_ALL: [(&str, Plain); 2] = [("yes", Plain::Yes), ("no", Plain::No)];
-const BACK: &str = "b";
+pub(super) const TOGETHER: &str = "a";
+pub(super) const TO_ALL: [(&str, Plain); 2] = [("yes", Plain::Yes), ("no", Plain::No)];
+pub(super) const BACK: &str = "b";
 
 /// The lifetimes that are offered beside that of the session.
 const A_WHILE: Duration = Duration::from_mins(15);
@@ -469,7 +469,7 @@ impl Question {
     }
 
     /// How many asks are alike, where they can be answered together.
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         let numbers = self
             .together
             .iter()

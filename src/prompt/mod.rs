@@ -6,6 +6,7 @@
 mod app;
 mod cells;
 mod countdown;
+mod form;
 mod inbox;
 mod keys;
 mod line_editor;
@@ -21,12 +22,17 @@ mod terminal;
 mod view;
 
 pub use app::{DialogSettings, Presses};
+pub use form::{
+    Credit, FormClient, FormPrompter, FormReplies, FormReply, FormSettings, form_program,
+};
 pub use inbox::InboxSettings;
 pub use keys::DEAD_TIME;
 pub use paint::Colours;
 pub use script::{Script, ScriptedPrompter};
 pub use select::{Input, SelectPrompter};
 pub use terminal::{TerminalError, TerminalPrompter};
+
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
@@ -95,6 +101,15 @@ pub enum PersonEvent {
         /// What happened.
         cause: String,
     },
+    /// What was shown was put away, or answered by what cannot have been an answer: nobody has decided it, and nobody will.
+    Unanswered {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what was shown.
+        digest: Digest,
+        /// What happened.
+        cause: String,
+    },
     /// The input has ended: nobody is there any more.
     Gone,
     /// The person wants the session to end.
@@ -102,12 +117,12 @@ pub enum PersonEvent {
 }
 
 /// Who gave an answer. Only a person is ever credited as one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answerer {
     /// A person, on this surface.
     Person(UserSurface),
     /// A program that stands in for one, by its name.
-    Program(&'static str),
+    Program(Arc<str>),
 }
 
 impl Answerer {
@@ -123,7 +138,7 @@ impl Answerer {
                 } else {
                     AuthorizerVerdict::Deny
                 };
-                let (name, reason) = (name.to_owned(), decision.denial_reason.clone());
+                let (name, reason) = (name.to_string(), decision.denial_reason.clone());
                 decision.decided_by = DecisionSource::Authorizer {
                     name,
                     verdict,

@@ -31,7 +31,7 @@ impl Prompter for ScriptedPrompter {
             id: shown.request.id.clone(),
             digest: shown.digest,
             choice,
-            by: Answerer::Program(NAME),
+            by: Answerer::Program(NAME.into()),
         };
         // The session may have ended meanwhile; then nobody needs the answer.
         let _sent = self.events.send(chosen);

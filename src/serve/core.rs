@@ -222,6 +222,9 @@ impl Core {
             PersonEvent::Unshowable { id, digest, cause } => {
                 self.dispatch_first(now, Event::Unshowable { id, digest, cause });
             }
+            PersonEvent::Unanswered { id, digest, cause } => {
+                self.dispatch_first(now, Event::Unanswered { id, digest, cause });
+            }
             PersonEvent::Gone => self.dispatch(now, Event::PersonGone),
             PersonEvent::Leave => self.leave(),
         }

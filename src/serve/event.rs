@@ -85,6 +85,15 @@ pub enum Event {
         /// What happened.
         cause: String,
     },
+    /// Nobody decided the ask that was shown with this digest, and nobody here will.
+    Unanswered {
+        /// Id of the ask.
+        id: RequestId,
+        /// Digest of what was shown.
+        digest: Digest,
+        /// What happened.
+        cause: String,
+    },
     /// The person is gone: nobody can be asked here any more.
     PersonGone,
     /// The parent session answered an ask that was passed on to it with these bytes, or nobody did.

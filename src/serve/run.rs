@@ -50,6 +50,8 @@ pub enum Mode {
     Select,
     /// Asks wait in a list until the person opens one, within these limits.
     Inbox(policy::Inbox),
+    /// One form at a time, in an agent that shows them.
+    Form,
     /// No person: policy, then the parent, then nobody.
     Headless,
 }
@@ -61,6 +63,7 @@ impl Mode {
             Self::Dialog => "dialog",
             Self::Select => "select",
             Self::Inbox(_) => "inbox",
+            Self::Form => "form",
             Self::Headless => "headless",
         }
     }
@@ -275,7 +278,7 @@ impl Server {
             limits: settings.limits,
             inbox: match settings.mode {
                 Mode::Inbox(limits) => Some(limits),
-                Mode::Dialog | Mode::Select | Mode::Headless => None,
+                Mode::Dialog | Mode::Select | Mode::Form | Mode::Headless => None,
             },
             annotates: !settings.annotators.is_empty(),
             persist_grants: settings.persist_grants,

@@ -502,6 +502,9 @@ impl State {
             Event::Unshowable { id, digest, cause } => {
                 self.unshowable(&id, digest, &cause, &mut effects);
             }
+            Event::Unanswered { id, digest, cause } => {
+                self.unanswered_by_anybody(&id, digest, &cause, &mut effects);
+            }
             Event::PersonGone => self.person_gone(&mut effects),
             Event::Relayed(id, digest, outcome) => {
                 self.relayed(now, &id, digest, outcome, &mut effects);

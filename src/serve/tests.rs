@@ -7,6 +7,7 @@ mod grants;
 mod inbox;
 mod recall;
 mod rules_only;
+mod unanswered;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

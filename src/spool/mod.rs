@@ -54,8 +54,8 @@ pub use installed::{InstallStore, Installed};
 pub(crate) use lock::{Attempt, lock_exclusive};
 pub use lock::{LockOutcome, LockState, Owner, ServingLock};
 pub use operator::{
-    LookedAt, OperatorFile, list_operator_files, look_at_operator_file, path_spellings,
-    read_operator_file,
+    LookedAt, OperatorFile, leads_somewhere, list_operator_files, look_at_operator_file,
+    path_spellings, read_operator_file,
 };
 pub use outbox::{Consumed, Freshness, Held, Outbox, Submission, SubmitOutcome};
 pub use prompts::{PROMPT_KEPT, PromptFile, PromptFiles};

@@ -162,6 +162,11 @@ pub fn path_spellings(path: &str, cwd: &Path) -> (Vec<String>, String) {
     (spellings, text(&canonical))
 }
 
+/// Whether anything can be opened by this path.
+pub fn leads_somewhere(path: &Path) -> bool {
+    path.exists()
+}
+
 /// Removes `.` and `..` by name alone.
 fn normalise(path: &Path) -> PathBuf {
     use std::path::Component;

@@ -3,7 +3,7 @@
 //! The agent is `cat` where nothing else is said: what the client writes comes back as the agent's own words, so a test says
 //! both parts, and sees every answer that the agent was given.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::processes::{Running, Server, run};
-use crate::support::spool::{TestSpool, eventually, pass, until};
+use crate::support::spool::{TestSpool, eventually, pass, read_json, until};
 
 impl TestSpool {
     fn acp(&self, args: &[&str], agent: &[&str]) -> Command {
@@ -429,6 +429,106 @@ fn a_line_that_is_longer_than_is_looked_at_passes_as_well() {
         through(&spool, &input, &["--session", "P"]) == input,
         "not byte for byte"
     );
+}
+
+#[test]
+fn a_request_that_is_too_long_to_be_looked_at_reaches_nobody() {
+    let spool = TestSpool::new();
+    let _server = spool.serve_headless("P", &json!({"*": "allow"}));
+    let mut proxy = spool.echo(&[]);
+    let length = askrelay::host::acp::LONGEST_LOOKED_AT;
+    proxy.write_line(&request(&json!(1), &"x".repeat(length)));
+    proxy.write_line("{\"method\":\"x\"}");
+    assert_eq!(outcome(&proxy, &json!(1)), "cancelled");
+    until("what comes behind it", || messages(&proxy).len() == 2);
+    assert!(proxy.stdout().len() < 10_000);
+}
+
+/// The agent says more than is held for anybody, and would say still more.
+#[test]
+fn a_client_that_does_not_read_keeps_no_decision_from_the_agent() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("P", &json!({}));
+    let [said, answer] = ["said", "answer"].map(|name| spool.below(name));
+    let script = format!(
+        "printf '%s\\n' '{}'
+         (said=0; while printf '%065536d\\n' 0; do said=$((said + 1)); echo $said > '{}'; done) &
+         read answer; echo \"$answer\" > '{}'; read more",
+        request(&json!(1), "make"),
+        said.display(),
+        answer.display(),
+    );
+    let mut process = spool
+        .acp(&["--session", "P"], &["sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let question = server.question();
+    until("all that is held is full", || {
+        read_json(&said).is_some_and(|said| said.as_u64() >= Some(16))
+    });
+    server.choose(&question, "Yes");
+    until("the answer", || {
+        read_json(&answer).is_some_and(|told| told["result"]["outcome"]["optionId"] == "yes")
+    });
+    drop(process.stdin.take());
+    drop(process.stdout.take());
+    process.wait().unwrap();
+}
+
+#[test]
+fn whoever_does_not_read_what_is_said_beside_it_keeps_no_answer_from_the_agent() {
+    let spool = TestSpool::new();
+    let reason = "a long reason ".repeat(35);
+    let deny = json!({"action": "deny", "reason": reason});
+    let _server = spool.serve_headless("P", &json!({"bash": {"make": deny}}));
+    let mut process = spool
+        .acp(&["--session", "P"], &["cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    let mut answers = BufReader::new(process.stdout.take().unwrap()).lines();
+    // Together more than a pipe holds.
+    for id in 0..200 {
+        writeln!(stdin, "{}", request(&json!(id), "make")).unwrap();
+        let answer: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+        assert_eq!(answer["result"]["outcome"]["optionId"], "no");
+    }
+    drop(stdin);
+    assert!(process.wait().unwrap().success());
+}
+
+#[test]
+fn a_session_of_any_name_asks_and_reaches_nothing_beside_the_spool() {
+    let spool = TestSpool::new();
+    let _server = spool.serve_headless("P", &json!({"bash": {"ls": "allow"}}));
+    let mut proxy = spool.echo(&[]);
+    let long = "s".repeat(10_000);
+    for (id, session) in [
+        "../../evil",
+        "/etc/passwd",
+        "",
+        "a\u{0}b",
+        "\u{1b}[2J",
+        &long,
+    ]
+    .iter()
+    .enumerate()
+    {
+        let id = json!(id);
+        proxy.write_line(&request_of(&id, session, "ls").to_string());
+        let outcome = outcome(&proxy, &id);
+        assert!(
+            outcome == "yes" || outcome == "no",
+            "{session:?}: {outcome}"
+        );
+    }
+    assert!(!crate::support::spool::is_there(&spool.below("evil")));
+    assert!(!proxy.stderr().contains('\u{1b}'), "{}", proxy.stderr());
 }
 
 #[test]

@@ -261,6 +261,9 @@ fn a_client_that_goes_takes_its_asks_with_it() {
             "close" => {
                 client.running.close_stdin();
                 assert_eq!(client.running.exit_code(), 0);
+                // Given up by us, rather than left to the SDK until it waits no longer.
+                let said = client.answer(&json!(1));
+                assert_eq!(said["error"]["message"], "the call was cancelled");
             }
             "kill" => client.running.kill(),
             _ => {

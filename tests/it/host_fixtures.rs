@@ -81,7 +81,11 @@ fn read(host: Host, stdin: &Value) -> Value {
             Over::Turn(Some(agent)) => format!("turn {agent}"),
             Over::Session => "session".to_owned(),
         }}),
-        Ok(Input::Ask(asking)) => asked(&asking),
+        Ok(Input::Ask(mut asking)) => {
+            let is_there = |path: &str| path != "notes'.md";
+            asking.call.open_as(host, Some("/home/u"), is_there);
+            asked(&asking)
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod flow_debug;
 mod flow_doctor;
 mod flow_events;
 mod flow_evidence;
+mod flow_forms;
 mod flow_grants;
 mod flow_hooks;
 mod flow_identity;

@@ -84,9 +84,9 @@ impl Agent {
         }
     }
 
-    /// Its program with nothing inherited, in the directory where its tools work, told of our model and of the spool.
-    fn command(self, spool: &TempSpool, model: &Model) -> Command {
-        let words = words(self.name());
+    /// It, or an adapter that it is a part of, with nothing inherited, in the directory where its tools work, told of our model and of
+    /// the spool.
+    pub(crate) fn command(self, words: &[PathBuf], spool: &TempSpool, model: &Model) -> Command {
         let (program, rest) = words.split_first().unwrap();
         let mut run = hermetic(program, spool.home());
         run.args(rest)
@@ -108,8 +108,8 @@ impl Agent {
         run
     }
 
-    /// Its settings, and our hook in them as `askrelay install` puts it there.
-    pub(crate) fn configure(self, spool: &TempSpool, model: &Model, program: &Path) {
+    /// Its settings, with nothing of ours in them.
+    pub(crate) fn settings(self, spool: &TempSpool, model: &Model) {
         match self {
             Self::ClaudeCode => {
                 // A person who has seen all that is shown once.
@@ -136,6 +136,11 @@ impl Agent {
                 spool.write_json(".gemini/settings.json", &settings);
             }
         }
+    }
+
+    /// Its settings, and our hook in them as `askrelay install` puts it there.
+    pub(crate) fn configure(self, spool: &TempSpool, model: &Model, program: &Path) {
+        self.settings(spool, model);
         let mut install = hermetic(env!("CARGO_BIN_EXE_askrelay"), spool.home());
         self.tell_where(&mut install, spool);
         install
@@ -158,7 +163,7 @@ impl Agent {
 
     /// Without a person in front of it.
     pub(crate) fn headless(self, spool: &TempSpool, model: &Model) -> Command {
-        let mut run = self.command(spool, model);
+        let mut run = self.command(&words(self.name()), spool, model);
         match self {
             Self::ClaudeCode => run
                 .args(["--strict-mcp-config", "--output-format", "json"])
@@ -177,7 +182,7 @@ impl Agent {
     /// Claude Code with a person in front of it.
     pub(crate) fn on_a_terminal(self, spool: &TempSpool, model: &Model) -> Command {
         assert_eq!(self, Self::ClaudeCode);
-        let mut run = self.command(spool, model);
+        let mut run = self.command(&words(self.name()), spool, model);
         run.args(["--strict-mcp-config", "--permission-mode", "manual", PROMPT]);
         run
     }
@@ -185,7 +190,7 @@ impl Agent {
     /// Codex for a program that stands for a person.
     pub(crate) fn app_server(self, spool: &TempSpool, model: &Model) -> Command {
         assert_eq!(self, Self::Codex);
-        let mut run = self.command(spool, model);
+        let mut run = self.command(&words(self.name()), spool, model);
         run.arg("app-server");
         run
     }

@@ -26,6 +26,7 @@ program() {
     node) echo 'node-linux-*/bin/node' ;;
     gemini) echo '@google/gemini-cli/bundle/gemini.js' ;;
     pi) echo '@earendil-works/pi-coding-agent/dist/bundle/cli.js' ;;
+    claude-agent-acp | codex-acp) echo "@agentclientprotocol/$1/dist/index.js" ;;
     *) fail "there is no client \"$1\". hint: they are $(echo clients/*/ | sed 's,clients/,,g; s,/,,g')" ;;
   esac
 }
@@ -35,6 +36,7 @@ needs_node() {
   case $1 in
     gemini) echo 20.0 ;;
     pi) echo 22.19 ;;
+    claude-agent-acp | codex-acp) echo 22.0 ;;
   esac
 }
 

@@ -17,6 +17,7 @@
     reason = "a test reads files and clocks itself, and fails by panicking"
 )]
 
+mod acp;
 mod agents;
 mod app_server;
 mod bash;
@@ -25,6 +26,7 @@ mod cleanup;
 mod codex;
 mod doctor;
 mod drivers;
+mod forms;
 mod gemini;
 mod inspection;
 mod judge;

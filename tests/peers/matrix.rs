@@ -118,7 +118,7 @@ impl Seen {
 }
 
 /// A text as it is with each run: one line, without times, process ids and the place of our program.
-fn stable(text: &str) -> String {
+pub(crate) fn stable(text: &str) -> String {
     let text = text
         .replace(env!("CARGO_BIN_EXE_askrelay"), "askrelay")
         .replace('|', "\\|");

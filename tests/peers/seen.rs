@@ -15,16 +15,22 @@ fn cells(row: &str) -> Vec<String> {
         .collect()
 }
 
-/// Fails unless the table below this heading says so in the column of the row that begins with these cells. With
-/// `ASKRELAY_UPDATE_SEEN` set, it is made to.
+/// Fails unless the page about hooks says so, as [`is_documented_in`] does.
 #[track_caller]
 pub(crate) fn is_documented(heading: &str, row: &[&str], column: &str, seen: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/hosts.md");
+    is_documented_in("docs/hosts.md", heading, row, column, seen);
+}
+
+/// Fails unless the table below this heading of a page says so in the column of the row that begins with these cells. With
+/// `ASKRELAY_UPDATE_SEEN` set, it is made to.
+#[track_caller]
+pub(crate) fn is_documented_in(name: &str, heading: &str, row: &[&str], column: &str, seen: &str) {
+    let path = format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
     let _held = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
-    let page = std::fs::read_to_string(path).unwrap();
+    let page = std::fs::read_to_string(&path).unwrap();
     let (_, section) = page
         .split_once(&format!("\n{heading}\n"))
-        .unwrap_or_else(|| panic!("docs/hosts.md has no section {heading:?}"));
+        .unwrap_or_else(|| panic!("{name} has no section {heading:?}"));
     let mut rows = section.lines().filter(|line| line.starts_with('|'));
     let at = cells(rows.next().unwrap())
         .iter()
@@ -39,7 +45,7 @@ pub(crate) fn is_documented(heading: &str, row: &[&str], column: &str, seen: &st
     }
     assert!(
         std::env::var_os("ASKRELAY_UPDATE_SEEN").is_some(),
-        "docs/hosts.md says of {row:?}, {column}:\n  {}\nbut this was seen:\n  {seen}\n\
+        "{name} says of {row:?}, {column}:\n  {}\nbut this was seen:\n  {seen}\n\
          hint: if that is as it should be, run the test with ASKRELAY_UPDATE_SEEN=1",
         said[at]
     );

@@ -52,6 +52,43 @@ pub(crate) fn ask() -> Value {
     rule("*", "ask")
 }
 
+/// Settings of opencode, by which it asks before it runs a command.
+pub(crate) fn opencode_settings(spool: &TempSpool, model: &Model) {
+    let limits = json!({ "context": 100_000, "output": 1_000 });
+    let provider = json!({
+        "npm": "@ai-sdk/openai-compatible", "name": "mock",
+        "options": { "baseURL": format!("{}/v1", model.url()), "apiKey": "none" },
+        "models": { "mock-model": { "name": "mock", "limit": limits } }
+    });
+    let settings = json!({
+        "model": "mock/mock-model", "small_model": "mock/mock-model", "share": "disabled", "autoupdate": false,
+        "provider": { "mock": provider }, "permission": { "bash": "ask" }
+    });
+    spool.write_json("work/opencode.json", &settings);
+}
+
+impl Host {
+    /// It with nothing inherited, in the directory where its tools work.
+    pub(crate) fn command(self, spool: &TempSpool) -> Command {
+        let words = words(match self {
+            Self::Opencode => "opencode",
+            Self::Pi => "pi",
+        });
+        let (program, rest) = words.split_first().unwrap();
+        let mut run = hermetic(program, spool.home());
+        run.args(rest)
+            .current_dir(spool.work())
+            .env("ASKRELAY_SPOOL", spool.root())
+            .env("npm_config_registry", NO_REGISTRY)
+            .env("npm_config_fetch_retries", "0")
+            .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+            .env("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1")
+            .env("PI_OFFLINE", "1")
+            .env("PI_CODING_AGENT_DIR", spool.home().join("pi"));
+        run
+    }
+}
+
 impl Scene {
     /// The model makes these calls at once, and then is done.
     pub(crate) fn of(host: Host, calls: Vec<Move>) -> Self {
@@ -86,18 +123,7 @@ impl Scene {
     pub(crate) fn configure(&self, program: &str) {
         match self.host {
             Host::Opencode => {
-                let model =
-                    json!({ "name": "mock", "limit": { "context": 100_000, "output": 1_000 } });
-                let provider = json!({
-                    "npm": "@ai-sdk/openai-compatible", "name": "mock",
-                    "options": { "baseURL": format!("{}/v1", self.model.url()), "apiKey": "none" },
-                    "models": { "mock-model": model }
-                });
-                let settings = json!({
-                    "model": "mock/mock-model", "small_model": "mock/mock-model", "share": "disabled", "autoupdate": false,
-                    "provider": { "mock": provider }, "permission": { "bash": "ask" }
-                });
-                self.spool.write_json("work/opencode.json", &settings);
+                opencode_settings(&self.spool, &self.model);
                 let shim = askrelay::host::shims::opencode(program);
                 self.spool
                     .write("config/opencode/plugins/askrelay.js", &shim);
@@ -129,22 +155,7 @@ impl Scene {
 
     /// The host with nothing inherited, in the directory where its tools work.
     pub(crate) fn command(&self) -> Command {
-        let words = words(match self.host {
-            Host::Opencode => "opencode",
-            Host::Pi => "pi",
-        });
-        let (program, rest) = words.split_first().unwrap();
-        let mut run = hermetic(program, self.spool.home());
-        run.args(rest)
-            .current_dir(self.spool.work())
-            .env("ASKRELAY_SPOOL", self.spool.root())
-            .env("npm_config_registry", NO_REGISTRY)
-            .env("npm_config_fetch_retries", "0")
-            .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
-            .env("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1")
-            .env("PI_OFFLINE", "1")
-            .env("PI_CODING_AGENT_DIR", self.spool.home().join("pi"));
-        run
+        self.host.command(&self.spool)
     }
 
     pub(crate) fn serve(&self, mode: &str, config: &Value) -> Process {

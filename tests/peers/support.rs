@@ -279,6 +279,12 @@ impl Process {
         Self::run(name, run)
     }
 
+    /// One whose complaints go where the command says.
+    pub(crate) fn start_heard(name: &'static str, mut run: Command) -> Self {
+        run.stdin(Stdio::piped());
+        Self::run(name, run)
+    }
+
     fn run(name: &'static str, mut run: Command) -> Self {
         run.stdout(Stdio::piped());
         let mut child = run
@@ -372,6 +378,11 @@ impl Process {
         writeln!(stdin, "{text}")
             .and_then(|()| stdin.flush())
             .unwrap();
+    }
+
+    /// Nothing more is said to it.
+    pub(crate) fn hang_up(&mut self) {
+        self.stdin = None;
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {

@@ -32,7 +32,7 @@ use crate::host::hook::{self, Asking, Gate, Host, Input, Unusable, Verdict};
 use crate::policy::{Hooks, OUTSIDE_SANDBOX_SURFACE};
 use crate::presentation::text::visible;
 use crate::process;
-use crate::spool::Missing;
+use crate::spool::{Missing, leads_somewhere};
 use crate::wire::{
     DecisionSource, DecisionState, MAX_REQUEST_BYTES, RequestId, tool_input_from_json,
 };
@@ -238,6 +238,10 @@ impl Hook {
         if call.cwd.as_os_str().is_empty() {
             call.cwd = self.env.cwd().cloned().unwrap_or_default();
         }
+        let directory = call.cwd.clone();
+        call.open_as(self.host, self.env.host_home().as_deref(), |path| {
+            leads_somewhere(&directory.join(path))
+        });
         let left = self
             .gives_up
             .saturating_sub(clock::now().since(self.started));

@@ -15,6 +15,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use rmcp::{RoleServer, Service};
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
@@ -50,15 +51,23 @@ struct Desk {
     forwarder: OnceLock<Arc<Forwarder>>,
     /// Whether the operator has named the agent.
     is_named: bool,
+    /// Whether the client has gone.
+    is_over: watch::Receiver<bool>,
 }
 
 impl Tools {
-    pub(super) fn new(env: &Env, forwarder: Forwarder, is_named: bool) -> Self {
+    pub(super) fn new(
+        env: &Env,
+        forwarder: Forwarder,
+        is_named: bool,
+        is_over: watch::Receiver<bool>,
+    ) -> Self {
         Self(Arc::new(Desk {
             directory: env.cwd().cloned().unwrap_or_default(),
             unnamed: Mutex::new(Some(forwarder)),
             forwarder: OnceLock::new(),
             is_named,
+            is_over,
         }))
     }
 
@@ -211,12 +220,12 @@ impl Service<RoleServer> for Tools {
                     "tools/list" => mcp::tools(),
                     "tools/call" => {
                         let params = params.unwrap_or_default();
+                        let mut is_over = self.0.is_over.clone();
                         tokio::select! {
                             biased;
                             // Whoever has taken a call back waits for no result; dropping the call withdraws the ask.
-                            () = context.ct.cancelled() => {
-                                return Err(ErrorData::new(INTERNAL_ERROR, "the call was cancelled", None));
-                            }
+                            () = context.ct.cancelled() => return Err(taken_back()),
+                            _ = is_over.wait_for(|is_over| *is_over) => return Err(taken_back()),
                             result = self.call(params, context.peer.clone()) => result,
                         }
                     }
@@ -249,6 +258,10 @@ impl Service<RoleServer> for Tools {
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(ProtocolVersion::known_up_to(&NEWEST))
     }
+}
+
+fn taken_back() -> ErrorData {
+    ErrorData::new(INTERNAL_ERROR, "the call was cancelled", None)
 }
 
 fn not_there(method: &str) -> ErrorData {

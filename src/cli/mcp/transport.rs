@@ -4,8 +4,10 @@
 //! as requests that nobody has, and go out not at all. That keeps most of the protocol's model out of the program. It also reads
 //! more strictly: an object that two readers could see differently is no call of a tool.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -18,8 +20,9 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc, watch};
 
+use super::forms::Forms;
 use crate::cli::output;
 use crate::host::lines::{Lines, Piece};
 use crate::host::mcp::{Incoming, read};
@@ -43,17 +46,28 @@ pub(super) struct LineTransport<R, W> {
     output: Arc<Mutex<W>>,
     /// Whether the client has said who it is. Nothing else counts before that.
     is_greeted: bool,
+    /// Where it is told what becomes of forms, where any are shown.
+    forms: Option<Arc<Forms>>,
+    /// Where the end of the input is told. The SDK waits for the calls that it has begun; nobody is there who waits for them.
+    over: watch::Sender<bool>,
 }
 
 impl<R, W> LineTransport<R, W> {
-    pub(super) fn new(input: R, output: W) -> Self {
+    pub(super) fn new(
+        input: R,
+        output: Arc<Mutex<W>>,
+        forms: Option<Arc<Forms>>,
+        over: watch::Sender<bool>,
+    ) -> Self {
         Self {
             input,
             chunk: vec![0; CHUNK],
             lines: Lines::of_at_most(MAX_REQUEST_BYTES),
             pieces: std::collections::VecDeque::new(),
-            output: Arc::new(Mutex::new(output)),
+            output,
             is_greeted: false,
+            forms,
+            over,
         }
     }
 }
@@ -95,8 +109,12 @@ where
                     Err(refusal) => write(&self.output, &refusal).await.ok()?,
                 }
             }
-            let read = self.input.read(&mut self.chunk).await.ok()?;
+            let read = self.input.read(&mut self.chunk).await.unwrap_or_default();
             if read == 0 {
+                self.over.send_replace(true);
+                if let Some(forms) = &self.forms {
+                    forms.end();
+                }
                 // What nothing has ended is no message.
                 return None;
             }
@@ -107,6 +125,19 @@ where
     async fn close(&mut self) -> io::Result<()> {
         self.output.lock().await.flush().await
     }
+}
+
+/// Writes messages as they come, each after its while, and then waits for ever.
+pub(super) async fn write_all(
+    output: &Mutex<impl AsyncWrite + Unpin>,
+    mut messages: mpsc::UnboundedReceiver<(Duration, Value)>,
+) -> Infallible {
+    while let Some((after, message)) = messages.recv().await {
+        tokio::time::sleep(after).await;
+        // A client that is gone shows in the input, which ends.
+        let _written = write(output, &message).await;
+    }
+    std::future::pending().await
 }
 
 async fn write(output: &Mutex<impl AsyncWrite + Unpin>, message: &Value) -> io::Result<()> {
@@ -136,6 +167,9 @@ impl<R, W> LineTransport<R, W> {
                 };
                 let request = match method.as_str() {
                     "initialize" => {
+                        if let (Some(forms), Some(params)) = (&self.forms, &params) {
+                            forms.hello(params);
+                        }
                         let params = serde_json::from_value(params.unwrap_or_default());
                         let params = params
                             .map_err(|fault| error(&id, INVALID_REQUEST, &fault.to_string()))?;
@@ -154,7 +188,18 @@ impl<R, W> LineTransport<R, W> {
             {
                 return Ok(None);
             }
+            Incoming::Response { .. } | Incoming::Failure { .. }
+                if self
+                    .forms
+                    .as_ref()
+                    .is_some_and(|forms| forms.take(&incoming)) =>
+            {
+                return Ok(None);
+            }
             Incoming::Notification { method, params } => {
+                if let (Some(forms), "notifications/initialized") = (&self.forms, &*method) {
+                    forms.begin();
+                }
                 let cancelled = params
                     .as_ref()
                     .filter(|_| method == "notifications/cancelled");

@@ -21,6 +21,8 @@ const DIRECTORIES: [&str; 5] = [
 ];
 /// What an execution is called here whose command is not stated.
 const UNSEEN: &str = "execute";
+/// Members of an execution's input by which more is asked for than the command: a host on the network, more than its sandbox gives.
+const BEYOND: [&str; 2] = ["url", "additionalPermissions"];
 /// Programs that take a whole command line behind `-c`.
 const SHELLS: [&str; 5] = ["bash", "sh", "zsh", "dash", "ksh"];
 /// Members of the raw input by which an edit is told from one that names a file alone.
@@ -73,7 +75,11 @@ impl Call {
             (None, Some("edit")) => edit(raw, &diffs, &paths),
             (None, Some(kind @ ("delete" | "move"))) => at_path(kind, raw, &paths),
             (None, kind) => (
-                kind.unwrap_or("tool").to_owned(),
+                kind.filter(|kind| *kind != "other")
+                    .or_else(|| text("name").filter(|name| !name.is_empty()))
+                    .or(kind)
+                    .unwrap_or("tool")
+                    .to_owned(),
                 raw.cloned().unwrap_or_else(|| json!({})),
             ),
         };
@@ -118,17 +124,21 @@ fn stated(input: &Value) -> Option<&str> {
     first_text(input, &COMMANDS).or_else(|| pointed_at(input))
 }
 
-/// The execution of a command. Where the command itself is not stated it is a tool of its own, known by its title: no rule for commands
-/// can know what would run.
+/// The execution of a command. Where the command itself is not stated, or is not all that is asked for, it is a tool of its own, known
+/// by its title: no rule for commands can know what would be allowed.
 fn execution(raw: Option<&Value>, title: Option<&str>) -> (String, Value) {
     let members = raw.and_then(Value::as_object);
     let command = members.and_then(|members| {
         let mut names = COMMANDS.iter();
         names.find_map(|name| Some((*name, command_line(members.get(*name)?)?)))
     });
+    let is_all = !members.is_some_and(|members| {
+        let mut beyond = BEYOND.iter().filter_map(|name| members.get(*name));
+        beyond.any(|value| !value.is_null())
+    });
     let (tool, said, name) = match command {
-        Some((name, command)) => ("bash", Some(("command", command)), name),
-        None => (
+        Some((name, command)) if is_all => ("bash", Some(("command", command)), name),
+        Some(_) | None => (
             UNSEEN,
             title.map(|title| ("title", title.to_owned())),
             "title",

@@ -9,8 +9,11 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+/// The method that is answered here.
+const REQUEST_PERMISSION: &str = "session/request_permission";
+
 /// The members of a line that matter to the proxy, as they stand in it. Of a member that is given twice the last one counts, as it
-/// does for the readers on either side.
+/// does for most readers.
 #[derive(Debug, Default)]
 pub(super) struct Message<'a> {
     pub(super) id: Option<Id>,
@@ -21,15 +24,45 @@ pub(super) struct Message<'a> {
     pub(super) is_error: bool,
     /// Whether one of these stands there twice: two readers may see two different messages.
     pub(super) is_doubled: bool,
+    /// Whether it asks for permission, in the eyes of any reader.
+    pub(super) asks: bool,
+    /// The member that was being read, where the line broke off.
+    within: Option<String>,
 }
 
 impl<'a> Message<'a> {
     /// The message that a line is; `None` where it is no JSON object.
-    pub(super) fn read(line: &'a [u8]) -> Option<Self> {
-        let mut reader = serde_json::Deserializer::from_slice(line);
-        let message = reader.deserialize_map(Members).ok()?;
+    pub(super) fn read(line: &'a str) -> Option<Self> {
+        let mut message = Message::default();
+        let mut reader = serde_json::Deserializer::from_str(line);
+        reader.deserialize_map(Members(&mut message)).ok()?;
         reader.end().ok()?;
         Some(message)
+    }
+
+    /// What the beginning of a line tells of its message.
+    pub(super) fn beginning(beginning: &'a str) -> Self {
+        let mut message = Message::default();
+        let mut reader = serde_json::Deserializer::from_str(beginning);
+        // It breaks off: what was read until then is what there is to know.
+        let _broken_off = reader.deserialize_map(Members(&mut message));
+        message
+    }
+
+    /// The messages that stand on one line in an array; `None` where it is none.
+    pub(super) fn batch(line: &'a str) -> Option<Vec<Self>> {
+        if !line.trim_start().starts_with('[') {
+            return None;
+        }
+        let entries: Vec<&RawValue> = serde_json::from_str(line).ok()?;
+        let read = entries.iter().map(|entry| Self::read(entry.get()));
+        Some(read.flatten().collect())
+    }
+
+    /// Whether the beginning of a line leaves open what the rest of it asks for.
+    pub(super) fn may_ask(&self) -> bool {
+        self.asks
+            || self.method.is_none() && !matches!(self.within.as_deref(), Some("result" | "error"))
     }
 
     /// Whether it answers a request.
@@ -38,18 +71,19 @@ impl<'a> Message<'a> {
     }
 }
 
-struct Members;
+struct Members<'m, 'de>(&'m mut Message<'de>);
 
-impl<'de> Visitor<'de> for Members {
-    type Value = Message<'de>;
+impl<'de> Visitor<'de> for Members<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut message = Message::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let message = self.0;
         while let Some(key) = map.next_key::<String>()? {
+            message.within = Some(key.clone());
             match key.as_str() {
                 "id" => {
                     let raw: &RawValue = map.next_value()?;
@@ -59,6 +93,7 @@ impl<'de> Visitor<'de> for Members {
                     let raw: &RawValue = map.next_value()?;
                     message.is_doubled |= message.method.is_some();
                     message.method = serde_json::from_str(raw.get()).ok();
+                    message.asks |= message.method.as_deref() == Some(REQUEST_PERMISSION);
                 }
                 "params" => {
                     let before = message.params.replace(map.next_value()?);
@@ -76,8 +111,9 @@ impl<'de> Visitor<'de> for Members {
                     let _other: IgnoredAny = map.next_value()?;
                 }
             }
+            message.within = None;
         }
-        Ok(message)
+        Ok(())
     }
 }
 
@@ -122,7 +158,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Option<Message<'_>> {
-        Message::read(line.as_bytes())
+        Message::read(line)
     }
 
     #[test]
@@ -153,7 +189,57 @@ mod tests {
         ] {
             assert!(read(line).is_none(), "{line}");
         }
-        assert!(Message::read(b"{\"method\":\"\xff\"}").is_none());
+    }
+
+    #[test]
+    fn a_method_that_stands_there_twice_is_what_any_reader_takes_it_for() {
+        let asking = r#""method":"session\/request_permission""#;
+        for line in [
+            format!(r#"{{{asking},"method":"x"}}"#),
+            format!(r#"{{"method":"x",{asking}}}"#),
+            format!(r#"{{{asking},"method":7}}"#),
+        ] {
+            assert!(read(&line).unwrap().asks, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_line_tells_whether_it_may_ask() {
+        for (beginning, may_ask) in [
+            (
+                r#"{"jsonrpc":"2.0","method":"session/update","params":{"a":"#,
+                false,
+            ),
+            (r#"{"id":1,"result":{"content":"xx"#, false),
+            (r#"{"id":1,"error":"xx"#, false),
+            (
+                r#"{"id":1,"method":"session/request_permission","params":"#,
+                true,
+            ),
+            // What is not said yet may be said behind.
+            (r#"{"params":{"a":"#, true),
+            (r#"{"id":1,"x":"#, true),
+            (r#"{"id":"xx"#, true),
+            (r#"{"result":1,"params":"xx"#, true),
+        ] {
+            assert_eq!(
+                Message::beginning(beginning).may_ask(),
+                may_ask,
+                "{beginning}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_array_of_messages_is_read_one_by_one() {
+        let batch = Message::batch(r#" [{"method":"a"}, 7, {"method":"b","id":1}]"#).unwrap();
+        let methods: Vec<_> = batch
+            .iter()
+            .map(|message| message.method.as_deref())
+            .collect();
+        assert_eq!(methods, [Some("a"), Some("b")]);
+        assert!(Message::batch(r#"{"method":"a"}"#).is_none());
+        assert!(Message::batch("[info] starting").is_none());
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //!
 //! * A line that passes, passes as it is. Nothing is written anew that was not written here.
 //! * A request for permission is answered once: by a decision, or as cancelled. Whatever cannot be read or decided is rejected.
+//! * What any reader could take for a request for permission does not pass, unless the client is to be asked as well.
 //! * An option is taken by its kind, and never one that says more than the decision: "always" only for a yes that holds longer, and
 //!   where the operator wants the agent to remember it.
 //! * Where no option says what was decided, the request is rejected; where none rejects either, it is cancelled.
@@ -22,26 +23,30 @@ mod options;
 mod seen;
 #[cfg(test)]
 mod tests;
+mod turns;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub use self::call::Call;
 use self::message::{Id, Message};
-use self::options::Options;
+use self::options::{Options, error};
 use self::seen::Seen;
+use self::turns::Turns;
 use crate::wire::tool_input_from_json;
 
-/// Longest line that is looked at. Whatever is longer goes on as it comes, unread.
+/// Longest line that is looked at. Of a longer one only the beginning is.
 pub const LONGEST_LOOKED_AT: usize = 64 << 20;
 
-/// The method that is answered here.
-const REQUEST_PERMISSION: &str = "session/request_permission";
+/// How many requests may wait at once.
+const MOST_WAITING: usize = 256;
+
 /// The notification that takes a request back.
 const CANCEL_REQUEST: &str = "$/cancel_request";
-/// The notification that ends a turn.
-const CANCEL_TURN: &str = "session/cancel";
+/// What the client ends a turn with, or a session and the turn with it.
+const ENDS: [&str; 3] = ["session/cancel", "session/close", "session/delete"];
 
 /// Whom a line comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +165,7 @@ enum Client {
 pub struct Proxy {
     manners: Manners,
     seen: Seen,
+    turns: Turns,
     last_number: u64,
     waiting: HashMap<String, Waiting>,
     /// Requests that were answered here, and whose answer from the client is nobody's any more.
@@ -182,24 +188,57 @@ impl Proxy {
 
     /// What becomes of a line.
     pub fn line(&mut self, from: Side, line: &[u8]) -> Step {
-        let Some(message) = Message::read(line) else {
-            return Step::passing();
+        // Many readers put a sign of their own where bytes are no text, and read on.
+        let text = String::from_utf8_lossy(line);
+        let is_text = matches!(text, Cow::Borrowed(_));
+        let Some(message) = Message::read(&text) else {
+            return batch(from, &text);
         };
         match (from, message.method.as_deref(), &message.id) {
-            (Side::Agent, Some(REQUEST_PERMISSION), Some(id)) => {
+            (Side::Agent, _, Some(id)) if message.asks => {
                 let id = id.clone();
-                self.requested(&message, id, line)
+                self.requested(&message, id, line, is_text)
             }
             (Side::Agent, Some(CANCEL_REQUEST), _) => self.taken_back(&message),
-            (Side::Client, Some(CANCEL_TURN), _) => self.turn_cancelled(&message),
+            (Side::Client, Some(CANCEL_REQUEST), _) => {
+                let turn = requested_id(&message);
+                let session = turn.and_then(|id| self.turns.session_of(id.key()));
+                let session = session.map(str::to_owned);
+                self.turn_cancelled(session.as_deref())
+            }
+            (Side::Client, Some(method), _) if ENDS.contains(&method) => {
+                let params = seen::parsed(message.params).unwrap_or(Value::Null);
+                self.turn_cancelled(params.get("sessionId").and_then(Value::as_str))
+            }
             (Side::Client, None, Some(id)) if message.is_response() => {
                 let key = id.key().to_owned();
                 self.client_answered(&key, message.is_error)
             }
             (_, _, _) => {
                 self.seen.look(from, &message);
+                self.turns.look(from, &message);
                 Step::passing()
             }
+        }
+    }
+
+    /// What becomes of a line that is too long to be looked at, all of it, by its beginning.
+    pub fn long_line(&mut self, from: Side, beginning: &[u8]) -> Step {
+        let text = String::from_utf8_lossy(beginning);
+        let is_message = text.trim_start().starts_with(['{', '[']);
+        let message = Message::beginning(&text);
+        if from == Side::Client || !is_message || !message.may_ask() {
+            return Step::passing();
+        }
+        let why = "rejected: a line of the agent is too long to see whether it asks for permission";
+        let answer = message.id.filter(|_| message.asks);
+        let answer = answer.map(|id| Effect::ToAgent(options::cancelled(&id, why)));
+        Step {
+            passes: false,
+            effects: answer
+                .into_iter()
+                .chain([Effect::Say(why.to_owned())])
+                .collect(),
         }
     }
 
@@ -248,7 +287,7 @@ impl Proxy {
     }
 
     /// The agent asks for permission.
-    fn requested(&mut self, message: &Message<'_>, id: Id, line: &[u8]) -> Step {
+    fn requested(&mut self, message: &Message<'_>, id: Id, line: &[u8], is_text: bool) -> Step {
         let reject = |options: &Options, why: String| Step {
             passes: false,
             effects: vec![
@@ -257,9 +296,9 @@ impl Proxy {
             ],
         };
         let raw = message.params.map_or("null", |params| params.get());
-        let params = tool_input_from_json(raw.as_bytes());
-        let params = match params {
+        let params = match tool_input_from_json(raw.as_bytes()) {
             _ if message.is_doubled => Err("a member stands there twice".to_owned()),
+            _ if !is_text => Err("it is no UTF-8".to_owned()),
             Ok(params) => Ok(params),
             Err(unusable) => Err(unusable.to_string()),
         };
@@ -267,10 +306,9 @@ impl Proxy {
             Ok(params) => params,
             Err(why) => {
                 // What can be read of it still says how to reject it.
-                let params: Value = serde_json::from_str(raw).unwrap_or(Value::Null);
                 let why =
                     format!("rejected: the agent's request for permission is unusable: {why}");
-                return reject(&Options::of(&params), why);
+                return reject(&Options::within(raw), why);
             }
         };
         let options = Options::of(&params);
@@ -279,6 +317,13 @@ impl Proxy {
             let why = "rejected: the agent's request for permission lacks its session or its call";
             return reject(&options, why.to_owned());
         };
+        if self.turns.is_cancelled(session) {
+            let why = "the turn was cancelled";
+            return Step {
+                passes: false,
+                effects: vec![Effect::ToAgent(options::cancelled(&id, why))],
+            };
+        }
         let mut effects = Vec::new();
         if let Some(first) = self.waiting.remove(id.key()) {
             // Two requests by one id: an answer would be to either.
@@ -300,6 +345,10 @@ impl Proxy {
                 passes: false,
                 effects,
             };
+        }
+        if self.waiting.len() >= MOST_WAITING {
+            let why = format!("rejected: {MOST_WAITING} requests of the agent wait already");
+            return reject(&options, why);
         }
         self.last_number += 1;
         let number = self.last_number;
@@ -335,12 +384,7 @@ impl Proxy {
 
     /// The agent takes a request back. Of one that is answered here the client knows nothing, unless it was asked as well.
     fn taken_back(&mut self, message: &Message<'_>) -> Step {
-        let id = message.params.and_then(|params| {
-            let params: HashMap<String, &serde_json::value::RawValue> =
-                serde_json::from_str(params.get()).ok()?;
-            Some(Id::of(params.get("requestId")?.get()))
-        });
-        let waiting = id.and_then(|id| self.waiting.remove(id.key()));
+        let waiting = requested_id(message).and_then(|id| self.waiting.remove(id.key()));
         let Some(waiting) = waiting else {
             return Step::passing();
         };
@@ -361,12 +405,10 @@ impl Proxy {
     }
 
     /// The client cancels a turn: it would answer each request of that session as cancelled, if it knew of any.
-    fn turn_cancelled(&mut self, message: &Message<'_>) -> Step {
-        let params: Value = message
-            .params
-            .and_then(|params| serde_json::from_str(params.get()).ok())
-            .unwrap_or(Value::Null);
-        let session = params.get("sessionId").and_then(Value::as_str);
+    fn turn_cancelled(&mut self, session: Option<&str>) -> Step {
+        if let Some(session) = session {
+            self.turns.cancel(session);
+        }
         let effects = match session {
             // One that the client was asked about is cancelled by the client, as the protocol wants it.
             Some(session) => self.cancel(
@@ -467,19 +509,44 @@ impl Proxy {
                 r#"{{"jsonrpc":"2.0","method":"{CANCEL_REQUEST}","params":{{"requestId":{}}}}}"#,
                 waiting.id.raw()
             );
-            effects.push(Effect::ToClient(format!("{taken}\n").into_bytes()));
+            effects.push(Effect::ToClient(options::line(&taken)));
             self.settled.insert(waiting.id.key().to_owned());
         }
         effects
     }
 }
 
-/// An answer that says that a request failed.
-fn error(id: &Id, code: i32, message: &str) -> Vec<u8> {
-    let error = json!({"code": code, "message": message});
-    format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.raw())
-        .into_bytes()
-        .into_iter()
-        .chain([b'\n'])
-        .collect()
+/// Several messages on one line. The protocol has no such thing, but a reader may: one that asks for permission does not pass.
+fn batch(from: Side, text: &str) -> Step {
+    let batch = match from {
+        Side::Agent => Message::batch(text).unwrap_or_default(),
+        Side::Client => Vec::new(),
+    };
+    if !batch.iter().any(|message| message.asks) {
+        return Step::passing();
+    }
+    let why = "rejected: the agent asks for permission among several messages on one line";
+    let requests = batch.iter().filter(|message| message.method.is_some());
+    let answers = requests.filter_map(|message| {
+        let id = message.id.as_ref()?;
+        Some(Effect::ToAgent(if message.asks {
+            let params = message.params.map_or("null", |params| params.get());
+            Options::within(params).rejection(id, why)
+        } else {
+            error(id, -32600, "this came with a request for permission")
+        }))
+    });
+    let mut effects: Vec<Effect> = answers.collect();
+    effects.push(Effect::Say(why.to_owned()));
+    Step {
+        passes: false,
+        effects,
+    }
+}
+
+/// The id of the request that a message takes back.
+fn requested_id(message: &Message<'_>) -> Option<Id> {
+    let params: HashMap<String, &serde_json::value::RawValue> =
+        serde_json::from_str(message.params?.get()).ok()?;
+    Some(Id::of(params.get("requestId")?.get()))
 }

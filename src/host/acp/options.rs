@@ -1,5 +1,8 @@
 //! The answers that an agent offers with a request for permission, and what is made of a decision with them.
 
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::message::Id;
@@ -38,7 +41,27 @@ impl Options {
             };
             Some(Offered { id, kind })
         });
-        Self(offered.collect())
+        let offered: Vec<Offered> = offered.collect();
+        // One id for two answers says neither.
+        let is_clear = |one: &Offered| {
+            let mut others = offered.iter();
+            others.all(|other| other.id != one.id || other.kind == one.kind)
+        };
+        Self(
+            offered
+                .iter()
+                .filter(|one| is_clear(one))
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// The options of a request whose parameters cannot be read, as far as they can be told by themselves.
+    pub(super) fn within(params: &str) -> Self {
+        let members: HashMap<String, &RawValue> = serde_json::from_str(params).unwrap_or_default();
+        let options = members.get("options");
+        let options = options.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        Self::of(&json!({"options": options.unwrap_or(Value::Null)}))
     }
 
     fn first(&self, kind: Kind) -> Option<&str> {
@@ -77,9 +100,25 @@ fn answer(id: &Id, outcome: &Value, why: Option<&str>) -> Vec<u8> {
     if let (Some(why), Some(result)) = (why, result.as_object_mut()) {
         result.insert("_meta".to_owned(), json!({"askrelay": {"reason": why}}));
     }
-    format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}\n",
+    line(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
         id.raw()
-    )
-    .into_bytes()
+    ))
+}
+
+/// The answer that a request failed.
+pub(super) fn error(id: &Id, code: i32, message: &str) -> Vec<u8> {
+    let error = json!({"code": code, "message": message});
+    line(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#,
+        id.raw()
+    ))
+}
+
+/// A message as one line, for every reader: some take these two for ends of lines, which stand only within texts.
+pub(super) fn line(message: &str) -> Vec<u8> {
+    let message = message
+        .replace('\u{2028}', r"\u2028")
+        .replace('\u{2029}', r"\u2029");
+    format!("{message}\n").into_bytes()
 }

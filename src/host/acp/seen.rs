@@ -19,7 +19,7 @@ const OPENING: usize = 64;
 /// Most bytes of an update that is kept in mind.
 const MOST_OF_CALL: usize = 1 << 20;
 
-/// The agent that shows a command, whole and as it is, in the title of a call and nowhere else.
+/// The agent that shows a command, whole and as it is, in the title of a call and nowhere else, and beside it where it would run.
 const TITLE_IS_COMMAND: &str = "gemini-cli";
 
 #[derive(Debug, Default)]
@@ -157,6 +157,8 @@ impl Seen {
         if matches!(text("status"), Some("completed" | "failed")) {
             return;
         }
+        // One that is announced anew is another one by the same id, and nothing of the earlier one is true of it.
+        let known = known.filter(|_| text("sessionUpdate") == Some("tool_call_update"));
         let mut call = known.map_or_else(|| json!({}), |(_, call)| call);
         lay_over(&mut call, update);
         remember(&mut self.calls, CALLS, (key, call));
@@ -173,20 +175,46 @@ fn lay_over(before: &mut Value, now: &Value) {
     }
 }
 
-/// The command of an execution, from where this agent shows it.
+/// The command of an execution and its directory, from where this agent shows them. Where it cannot be told in which directory it would
+/// run, the command is left unseen: rules would be held against other files than it works on.
 fn command_from_title(tool_call: &mut Value) {
     let text = |key: &str| Some(tool_call.get(key)?.as_str()?.to_owned());
     let raw = tool_call.get("rawInput").is_some_and(|raw| !raw.is_null());
-    if let (Some("execute"), Some(command), false) = (text("kind").as_deref(), text("title"), raw) {
-        lay_over(tool_call, &json!({"rawInput": {"command": command}}));
-    }
+    let (Some("execute"), Some(command), false) = (text("kind").as_deref(), text("title"), raw)
+    else {
+        return;
+    };
+    let input = match explained(tool_call) {
+        Some(Place::OfSession) => json!({"command": command}),
+        Some(Place::In(directory)) => json!({"command": command, "cwd": directory}),
+        None => return,
+    };
+    lay_over(tool_call, &json!({"rawInput": input}));
 }
 
-fn parsed(raw: Option<&serde_json::value::RawValue>) -> Option<Value> {
+/// Where a command runs, as this agent explains it.
+enum Place<'a> {
+    OfSession,
+    In(&'a str),
+}
+
+/// Reads `[current working directory …]` or `[in DIRECTORY]`, with a description behind, in words of the model. Both may hold any
+/// character, so a second bracket leaves open where the directory ends. An older version explains nothing and decorates the title.
+fn explained(tool_call: &Value) -> Option<Place<'_>> {
+    let text = tool_call.pointer("/content/0/content/text")?.as_str()?;
+    if text.starts_with("[current working directory ") {
+        return Some(Place::OfSession);
+    }
+    let (directory, rest) = text.strip_prefix("[in ")?.split_once(']')?;
+    let is_clear = !directory.is_empty() && !rest.contains(']');
+    is_clear.then_some(Place::In(directory))
+}
+
+pub(super) fn parsed(raw: Option<&serde_json::value::RawValue>) -> Option<Value> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-fn remember<T>(list: &mut VecDeque<T>, most: usize, item: T) {
+pub(super) fn remember<T>(list: &mut VecDeque<T>, most: usize, item: T) {
     while list.len() >= most {
         list.pop_front();
     }

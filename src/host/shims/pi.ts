@@ -31,6 +31,8 @@ interface Context {
   sessionManager: { getSessionId(): string };
 }
 interface Pi {
+  on(event: "tool_execution_start", handler: (event: { toolCallId: string; args: unknown }) => void): void;
+  on(event: "tool_execution_end", handler: (event: { toolCallId: string }) => void): void;
   on(event: "tool_call", handler: (event: ToolCall, ctx: Context) => Promise<{ block: true; reason: string } | undefined>): void;
   on(event: "session_shutdown", handler: () => void): void;
 }
@@ -48,6 +50,54 @@ function seal(value: unknown): void {
     for (const member of Object.values(value)) seal(member);
   }
 }
+
+/** What all copies of this file that pi has loaded know together, so that a call is asked about once. */
+interface Shared {
+  /** What came of a call, by the object that pi hands to every extension. */
+  answers: WeakMap<object, Promise<Answer>>;
+}
+const shared: Shared = ((globalThis as Record<symbol, unknown>)[Symbol.for("askrelay.pi")] ??= { answers: new WeakMap() }) as Shared;
+
+/** All that an input says, whatever its shape. */
+function leaves(value: unknown, into = new Set<string>()): Set<string> {
+  if (value && typeof value === "object") {
+    for (const member of Object.values(value)) leaves(member, into);
+  } else if (value !== null && value !== undefined) {
+    into.add(String(value));
+  }
+  return into;
+}
+
+/** What a text says that is JSON of more than one thing. */
+function within(text: string): Set<string> | undefined {
+  try {
+    const value = JSON.parse(text);
+    return value && typeof value === "object" ? leaves(value) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Whether an input says what the model has said, and nothing else. pi and its tools bring that into the shape that they want: a number
+ * for a text, a list for one thing, what is told as JSON within a text.
+ */
+function isSame(model: unknown, input: unknown): boolean {
+  const asked = leaves(input);
+  const told = leaves(model);
+  for (const text of [...told]) {
+    if (asked.has(text)) continue;
+    const inner = within(text);
+    if (!inner || [...inner].some((one) => !asked.has(one))) return false;
+    for (const one of inner) told.add(one);
+  }
+  return [...asked].every((text) => told.has(text));
+}
+
+const unclear = (why: string): Answer => ({
+  decision: "deny",
+  reason: `[askrelay] Not allowed, for it is not certain what would run: ${why}. Tell the user to look at docs/pi.md of askrelay, "What was asked about is what runs".`,
+});
 
 export default function askrelay(pi: Pi): void {
   const waiting = new Set<ChildProcess>();
@@ -98,8 +148,22 @@ export default function askrelay(pi: Pi): void {
     });
   }
 
-  pi.on("tool_call", async (event, ctx) => {
+  /** What the model has said, by the id of the call, as a text: nobody changes that any more. Of two calls with one id, nothing. */
+  const model = new Map<string, string | undefined>();
+  pi.on("tool_execution_start", ({ toolCallId, args }) => {
+    model.set(toolCallId, model.has(toolCallId) ? undefined : JSON.stringify(args ?? {}));
+  });
+  pi.on("tool_execution_end", ({ toolCallId }) => void model.delete(toolCallId));
+
+  async function answer(event: ToolCall, ctx: Context): Promise<Answer> {
     seal(event.input);
+    const told = model.get(event.toolCallId);
+    if (told === undefined) {
+      return unclear(model.has(event.toolCallId) ? `two calls have the id ${event.toolCallId}` : "pi did not say what the model wants");
+    }
+    if (!isSame(JSON.parse(told), event.input)) {
+      return unclear("the input is not what the model has said. Another extension, which comes before askrelay, changes it");
+    }
     const call = {
       sessionId: ctx.sessionManager.getSessionId(),
       tool: event.toolName,
@@ -108,7 +172,14 @@ export default function askrelay(pi: Pi): void {
       callId: event.toolCallId,
       parentCallId: event.parentToolCallId,
     };
-    const { decision, reason } = await ask(call, ctx.cwd, ctx.signal);
+    return ask(call, ctx.cwd, ctx.signal);
+  }
+
+  pi.on("tool_call", async (event, ctx) => {
+    // Another copy of this file is asked by the same pi, with the same object.
+    let answered = shared.answers.get(event);
+    if (!answered) shared.answers.set(event, (answered = answer(event, ctx)));
+    const { decision, reason } = await answered;
     // What no rule is about runs where it only looks at what the agent works on.
     return decision === "deny" ? { block: true, reason } : undefined;
   });

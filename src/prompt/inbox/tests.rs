@@ -977,6 +977,7 @@ proptest! {
                     | PersonEvent::PutOff { .. }
                     | PersonEvent::Resume
                     | PersonEvent::AnsweredTogether { .. }
+                    | PersonEvent::Unanswered { .. }
                     | PersonEvent::Gone
                     | PersonEvent::Leave => {
                         prop_assert!(false);

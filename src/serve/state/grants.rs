@@ -12,6 +12,7 @@
 //! by an answer that was not given here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::again::Again;
@@ -37,7 +38,7 @@ const RESTED: &str = "a grant that it rests on is not in force any more";
 #[derive(Debug, Clone)]
 pub(super) struct Granting {
     lifetime: Lifetime,
-    given_by: &'static str,
+    given_by: Arc<str>,
 }
 
 /// When the grants end whose time is limited.
@@ -53,16 +54,16 @@ impl GrantEnds {
 
 impl Granting {
     /// What a choice grants beyond the ask.
-    pub(super) fn of(choice: &Choice, by: Answerer) -> Option<Self> {
+    pub(super) fn of(choice: &Choice, by: &Answerer) -> Option<Self> {
         let Choice::Session { lifetime, .. } = choice else {
             return None;
         };
         Some(Self {
             lifetime: *lifetime,
             given_by: match by {
-                Answerer::Person(UserSurface::Dialog) => "dialog",
-                Answerer::Person(UserSurface::Select) => "select",
-                Answerer::Program(name) => name,
+                Answerer::Person(UserSurface::Dialog) => "dialog".into(),
+                Answerer::Person(UserSurface::Select) => "select".into(),
+                Answerer::Program(name) => Arc::clone(name),
             },
         })
     }
@@ -139,7 +140,7 @@ impl State {
         let terms = GrantTerms {
             scope,
             lifetime: granting.lifetime,
-            given_by: granting.given_by.to_owned(),
+            given_by: granting.given_by.to_string(),
             request_id: request.id.as_str().to_owned(),
         };
         let plan = self.grants.plan(&request.grants, width, &terms);

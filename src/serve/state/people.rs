@@ -209,7 +209,7 @@ impl State {
         let Some(request) = self.take_shown(id, digest) else {
             return;
         };
-        let granting = Granting::of(&choice, by);
+        let granting = Granting::of(&choice, &by);
         let decision = by.decision(choice);
         self.decide_granting(&request, decision, granting, Care::Person, effects);
     }
@@ -283,6 +283,19 @@ impl State {
         });
         let decision = Decision::gate_error(format!("showing it failed: {cause}"));
         self.decide(&request, decision, Care::Fast, effects);
+    }
+
+    /// An ask whose prompt was put away is answered by nobody: another prompt would be put away as well.
+    pub(super) fn unanswered_by_anybody(
+        &mut self,
+        id: &RequestId,
+        digest: Digest,
+        cause: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(request) = self.take_shown(id, digest) {
+            self.unavailable(&request, cause, effects);
+        }
     }
 
     pub(super) fn relayed(
