@@ -13,8 +13,11 @@ use serde_json::Value;
 use super::opened::Told;
 use crate::ask::PlainAsk;
 use crate::policy::{BASH_SURFACE, OUTSIDE_SANDBOX_SURFACE};
-use crate::presentation::evidence::{patched, pointed_at, value_of};
-use crate::wire::{ApprovalGrant, Evidence, Hop, PayloadKind, SENTINEL_OUTSIDE_SANDBOX};
+use crate::presentation::evidence::{Patched, patched, pointed_at, value_of};
+use crate::wire::{
+    ApprovalGrant, Evidence, Hop, PayloadKind, SENTINEL_INPUT_UNREAD, SENTINEL_OUTSIDE_SANDBOX,
+    SENTINEL_TOO_MANY_FILES, is_unseen,
+};
 
 /// Most files of one patch that rules are held against one by one.
 const MAX_PATCHED: usize = 64;
@@ -48,11 +51,6 @@ const FLOOR_PATHS: &str = "<paths-differ>";
 const FLOOR_SERVER: &str = "<server-unclear>";
 /// Lifts an allow to an ask: it is not certain which file the host opens by this path.
 const FLOOR_UNCLEAR: &str = "<path-unclear>";
-/// Lifts an allow to an ask: a tool for commands or files whose input says none that can be read.
-const FLOOR_UNREAD: &str = "<input-unread>";
-
-/// Lifts an allow to an ask: the call works on more files than rules are held against one by one.
-const FLOOR_FILES: &str = "<too-many-files>";
 
 /// One call of a tool, as its host states it.
 #[derive(Debug, Clone, PartialEq)]
@@ -184,7 +182,17 @@ impl ToolCall {
         if self.leaves_sandbox && asked.kind == PayloadKind::Bash {
             return Asked::new(OUTSIDE_SANDBOX_SURFACE, asked.kind, &asked.value);
         }
+        if self.leaves_unseen() {
+            return Asked::new(OUTSIDE_SANDBOX_SURFACE, PayloadKind::Tool, &self.tool);
+        }
         asked
+    }
+
+    /// Whether it leaves the sandbox, and what it does there is told by no command line. A tool of files does what its path says,
+    /// wherever it is carried out, and so does a patch; a tool of a server was never in the sandbox.
+    fn leaves_unseen(&self) -> bool {
+        let is_told = file_surface(&self.tool).is_some() || is_patch(&self.tool);
+        self.leaves_sandbox && !is_told && !self.is_of_server()
     }
 
     fn within(&self) -> Asked {
@@ -198,7 +206,9 @@ impl ToolCall {
         if let (Some(surface), Some(path)) = (file_surface(&self.tool), paths.first()) {
             return Asked::new(surface, PayloadKind::Path, path);
         }
-        if let Some([path]) = patched_files(self).as_deref() {
+        if let Some(patched) = patched_files(self).filter(|patched| patched.is_clear)
+            && let [path] = patched.paths.as_slice()
+        {
             return Asked::new("edit", PayloadKind::Path, path);
         }
         if matches!(self.tool.as_str(), "Skill" | "skill")
@@ -218,26 +228,39 @@ impl ToolCall {
 
     /// What else rules are held against: the name that the host has for the tool, other readings of its server, and the files that
     /// the call works on, as paths and, where `is_outside` says so, as ones outside of the working directory. Where that directory is
-    /// not known, everything is outside. A command that leaves the sandbox is one that runs as well. These can hold a call back; none of
-    /// them lets it run.
+    /// not known, everything is outside. What leaves the sandbox is held against what it is within, too, which is the first. These can hold a
+    /// call back; none of them lets it run.
     pub fn guards(&self, asked: &Asked, is_outside: impl Fn(&str) -> bool) -> Vec<Asked> {
         let mut guards = Vec::new();
-        if asked.surface == OUTSIDE_SANDBOX_SURFACE {
-            guards.push(Asked::new(BASH_SURFACE, asked.kind, &asked.value));
-        }
+        // What leaves the sandbox is the first of them as what it is within.
+        let within = (asked.surface == OUTSIDE_SANDBOX_SURFACE).then(|| {
+            if asked.kind == PayloadKind::Bash {
+                Asked::new(BASH_SURFACE, asked.kind, &asked.value)
+            } else {
+                self.within()
+            }
+        });
+        guards.extend(within.clone());
+        let inner = within.as_ref().unwrap_or(asked);
         for name in std::iter::once(&self.tool).chain(&self.spelled) {
-            if asked.surface != *name {
-                guards.push(Asked::new(name, asked.kind, &asked.value));
+            if inner.surface != *name {
+                guards.push(Asked::new(name, inner.kind, &inner.value));
             }
         }
-        for target in self.mcp_targets().iter().skip(1) {
-            guards.push(Asked::new("mcp", PayloadKind::Mcp, target));
+        // All but the one that is asked about: of a tool that is known to run command lines, that is none.
+        for target in &self.mcp_targets() {
+            let guard = Asked::new("mcp", PayloadKind::Mcp, target);
+            if guard != *inner {
+                guards.push(guard);
+            }
         }
-        let patched =
-            patched_files(self).unwrap_or_else(|| self.files.iter().map(String::as_str).collect());
+        let patched = match patched_files(self) {
+            Some(patched) => patched.paths,
+            None => self.files.iter().map(Into::into).collect(),
+        };
         let is_patch = !patched.is_empty();
-        let one = (asked.kind == PayloadKind::Path).then_some(asked.value.as_str());
-        let direction = match asked.surface.as_str() {
+        let one = (inner.kind == PayloadKind::Path).then_some(inner.value.as_str());
+        let direction = match inner.surface.as_str() {
             "read" | "find" | "grep" | "ls" | "read_files" | "read_many_files" => "_read",
             "write" | "edit" => "_write",
             _ if is_patch => "_write",
@@ -269,19 +292,19 @@ impl ToolCall {
                 hold(Some(surface), path, is_outside(path));
             }
         }
-        if asked.kind != PayloadKind::Mcp {
+        if inner.kind != PayloadKind::Mcp {
             let paths = self.paths();
             for path in &paths {
-                if one != Some(path.as_str()) && !patched.contains(&path.as_str()) {
-                    let is_of_files = one.is_some() || asked.kind == PayloadKind::Tool;
-                    let surface = is_of_files.then_some(asked.surface.as_str());
+                if one != Some(path.as_str()) && !patched.iter().any(|file| file == path) {
+                    let is_of_files = one.is_some() || inner.kind == PayloadKind::Tool;
+                    let surface = is_of_files.then_some(inner.surface.as_str());
                     hold(surface, path, is_outside(path));
                 }
             }
             for told in &self.told {
                 match &told.opened {
                     Some(opened) if paths.contains(opened) => {
-                        hold(one.map(|_| asked.surface.as_str()), &told.text, false);
+                        hold(one.map(|_| inner.surface.as_str()), &told.text, false);
                     }
                     Some(opened) => hold(None, opened, is_outside(opened)),
                     None => {}
@@ -292,21 +315,24 @@ impl ToolCall {
     }
 
     /// What lifts an allow of a rule to an ask: it is not certain that what it was held against is what would be done. A grant that a
-    /// person gave for what is asked about answers it.
+    /// person gave for what is asked about answers it, unless there is something that no rule was held against: see [`is_unseen`].
     pub fn floor(&self) -> Option<&'static str> {
         if self.is_of_server() {
+            if self.mcp_targets().len() >= MAX_READINGS {
+                return Some(SENTINEL_INPUT_UNREAD);
+            }
             return (!self.is_server_clear()).then_some(FLOOR_SERVER);
         }
         let is_command = self.command_line().is_some();
         if is_shell(&self.tool) && !is_command {
-            return Some(FLOOR_UNREAD);
+            return Some(SENTINEL_INPUT_UNREAD);
         }
         if !self.is_seen_whole() {
-            let files = patched_files(self).map_or(self.files.len(), |files| files.len());
+            let files = patched_files(self).map_or(self.files.len(), |patched| patched.paths.len());
             return Some(if files > MAX_PATCHED {
-                FLOOR_FILES
+                SENTINEL_TOO_MANY_FILES
             } else {
-                FLOOR_UNREAD
+                SENTINEL_INPUT_UNREAD
             });
         }
         if file_surface(&self.tool).is_none() {
@@ -314,18 +340,23 @@ impl ToolCall {
             let leaves = self.leaves_sandbox && !is_patch(&self.tool);
             return leaves.then_some(SENTINEL_OUTSIDE_SANDBOX);
         }
-        let paths = self.paths();
-        if paths.is_empty() {
-            return Some(FLOOR_UNREAD);
-        }
         let is_no_text = |name: &&str| {
             let said = self.input.get(*name);
             said.is_some_and(|said| !said.is_null() && !said.is_string())
         };
-        if paths.len() > 1 || PATH_MEMBERS.iter().any(is_no_text) {
+        let paths = self.paths();
+        if paths.is_empty() || PATH_MEMBERS.iter().any(is_no_text) {
+            return Some(SENTINEL_INPUT_UNREAD);
+        }
+        if paths.len() > 1 {
             return Some(FLOOR_PATHS);
         }
         self.is_unclear().then_some(FLOOR_UNCLEAR)
+    }
+
+    /// Whether it works on something that no rule was held against. Then nothing but an answer to this very call lets it run.
+    pub fn is_unseen(&self) -> bool {
+        self.floor().is_some_and(is_unseen)
     }
 
     fn is_unclear(&self) -> bool {
@@ -426,7 +457,8 @@ impl ToolCall {
         let is_whole = |files: usize| files <= MAX_PATCHED;
         is_whole(self.files.len())
             && (!is_patch(&self.tool)
-                || patched_files(self).is_some_and(|files| is_whole(files.len())))
+                || patched_files(self)
+                    .is_some_and(|patched| patched.is_clear && is_whole(patched.paths.len())))
     }
 
     /// Whether the path that is asked about is all that the call looks at. A pattern may lead elsewhere, and so may a second path.
@@ -619,7 +651,7 @@ fn is_patch(tool: &str) -> bool {
 }
 
 /// The files that a patch names.
-fn patched_files(call: &ToolCall) -> Option<Vec<&str>> {
+fn patched_files(call: &ToolCall) -> Option<Patched<'_>> {
     is_patch(&call.tool).then(|| patched(&call.input)).flatten()
 }
 
@@ -925,13 +957,17 @@ mod tests {
             ("grep_search", json!({"file_path": "a"}), "."),
             ("Read", json!({"path": "a", "file_path": "b"}), "b"),
             ("read", json!({"path": "a", "filePath": "b"}), "b"),
-            ("Read", json!({"path": ["a"], "file_path": "b"}), "b"),
         ] {
             let call = ToolCall::new(tool, input.clone(), "/w");
             assert_eq!(call.asked().value, path, "{tool} {input}");
             assert_eq!(call.floor(), Some(FLOOR_PATHS), "{tool} {input}");
             assert!(!call.looks_at_its_path_only(), "{tool} {input}");
         }
+        // One that cannot be read was held against nothing.
+        let unread = json!({"path": ["a"], "file_path": "b"});
+        let unread = ToolCall::new("Read", unread, "/w");
+        assert_eq!(unread.floor(), Some(SENTINEL_INPUT_UNREAD));
+        assert!(unread.is_unseen() && !unread.looks_at_its_path_only());
         let same = json!({"path": "a", "file_path": "a"});
         let same = ToolCall::new("Read", same, "/w");
         assert_eq!((same.floor(), same.looks_at_its_path_only()), (None, true));
@@ -975,7 +1011,7 @@ mod tests {
             ("Read", json!({})),
         ] {
             let call = ToolCall::new(tool, input, "/w");
-            assert_eq!(call.floor(), Some(FLOOR_UNREAD), "{tool}");
+            assert_eq!(call.floor(), Some(SENTINEL_INPUT_UNREAD), "{tool}");
         }
         let mut of_server = ToolCall::new("run", json!({"command": "ls"}), "/w");
         of_server.mcp_server = Some("tickets".to_owned());
@@ -1012,22 +1048,60 @@ mod tests {
                 ("bash", None)
             );
         }
-        // What is no command has no rule that could let it out, and a patch needs none.
+        // What is no command is let out by its name, and held back by what it is within. A patch needs no leave.
         let leaving = |tool: &str, input: Value| {
             let mut call = ToolCall::new(tool, input, "/w");
             call.leave_sandbox("x");
-            (call.asked().surface, call.floor())
+            let asked = call.asked();
+            let guards = call.guards(&asked, |path| path.starts_with("/etc"));
+            let guards = guards.into_iter().map(|guard| (guard.surface, guard.value));
+            let guards: Vec<_> = guards.collect();
+            ((asked.surface, asked.value), call.floor(), guards)
         };
-        let other = leaving("request_permissions", json!({"paths": ["/etc"]}));
-        assert_eq!(
-            other,
+        let outside = |tool: &str| ("outside_sandbox".to_owned(), tool.to_owned());
+        for (tool, input, floor, guards) in [
             (
-                "request_permissions".to_owned(),
-                Some(SENTINEL_OUTSIDE_SANDBOX)
-            )
-        );
+                "REPL",
+                json!({"code": "x"}),
+                SENTINEL_OUTSIDE_SANDBOX,
+                owned([("REPL", "REPL")]),
+            ),
+            (
+                "Bash",
+                json!({"command": 7}),
+                SENTINEL_INPUT_UNREAD,
+                owned([("Bash", "Bash")]),
+            ),
+            (
+                "Upload",
+                json!({"path": "/etc/a"}),
+                SENTINEL_OUTSIDE_SANDBOX,
+                owned([
+                    ("Upload", "/etc/a"),
+                    ("path", "/etc/a"),
+                    ("external_directory", "/etc/a"),
+                ]),
+            ),
+        ] {
+            assert_eq!(leaving(tool, input), (outside(tool), Some(floor), guards));
+        }
         let patch = json!({"command": "*** Begin Patch\n*** Delete File: /etc/a\n*** End Patch\n"});
-        assert_eq!(leaving("apply_patch", patch), ("edit".to_owned(), None));
+        let (asked, floor, _) = leaving("apply_patch", patch);
+        assert_eq!((asked.0.as_str(), floor), ("edit", None));
+        let (asked, ..) = leaving("mcp__tickets__close", json!({}));
+        assert_eq!(asked, ("mcp".to_owned(), "tickets:close".to_owned()));
+    }
+
+    #[test]
+    fn a_tool_of_a_server_that_is_asked_as_a_command_is_still_one_of_its_server() {
+        let call = ToolCall::new("mcp__x__run", json!({"line": "ls"}), "/w");
+        let command = call.named(Asked::new("bash", PayloadKind::Bash, "ls"));
+        let guards = call.guards(&command, |_| false).into_iter();
+        let guards = guards.map(|guard| (guard.surface, guard.value));
+        assert_eq!(
+            guards.collect::<Vec<_>>(),
+            owned([("mcp__x__run", "ls"), ("mcp", "x:run")])
+        );
     }
 
     #[test]

@@ -18,7 +18,10 @@ pub(super) fn grants_of(suggestions: &[Value], call: &ToolCall) -> Vec<ApprovalG
         .flat_map(|said| of_suggestion(said, call))
     {
         // The host does not tell what leaves its sandbox from what stays within. What is asked about one is granted for that one.
-        if grant.surface == BASH_SURFACE && asked == OUTSIDE_SANDBOX_SURFACE {
+        if asked == OUTSIDE_SANDBOX_SURFACE {
+            if grant.surface != BASH_SURFACE {
+                continue;
+            }
             grant.surface.clone_from(&asked);
         }
         if !grants.contains(&grant) {

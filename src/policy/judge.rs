@@ -13,7 +13,8 @@
 //! # Invariants
 //!
 //! * An allow needs a rule or a grant that matches, the switch, or a directory of the host; everything else is at least an ask.
-//! * Text that differs from the bytes on disk is never allowed.
+//! * Text that differs from the bytes on disk is never allowed, and neither is what its requester says no rule was held against.
+//! * What is denied or asked as a command is so outside of the sandbox as well.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use super::{
 use crate::shell::Floor;
 use crate::wire::{
     DecisionSource, ForwardedAccessIntent, PromptPayload, SENTINEL_LOSSY_TEXT,
-    SENTINEL_OUTSIDE_SANDBOX,
+    SENTINEL_OUTSIDE_SANDBOX, is_unseen,
 };
 
 /// What is to be judged.
@@ -203,9 +204,13 @@ impl Policy {
             bench.trace.note(|| Step::End(said.verdict));
             found = found.or_stricter(said);
         }
+        let unseen = intent.floor.as_deref().filter(|floor| is_unseen(floor));
         if question.text == TextFidelity::Replaced {
             bench.trace.note(|| Step::LossyText);
             found = found.lifted(SENTINEL_LOSSY_TEXT);
+        } else if let Some(unseen) = unseen {
+            // Whatever a grant or the switch has made of it: no deny was tried against all of it.
+            found = bench.lifted_by(found, unseen);
         } else if found.verdict == Verdict::Ask
             && rules.infrastructure().covers(intent, question.payload)
         {
@@ -441,7 +446,12 @@ impl<'a> Bench<'a> {
             let floor = floor.filter(|floor| {
                 judged != OUTSIDE_SANDBOX_SURFACE || *floor != SENTINEL_OUTSIDE_SANDBOX
             });
-            return self.command_lines(asked, judged, values, floor);
+            let found = self.command_lines(asked, judged, values, floor);
+            return if judged == OUTSIDE_SANDBOX_SURFACE {
+                self.or_within(values, found)
+            } else {
+                found
+            };
         }
         let found = if is_path_surface(judged) {
             self.recorded(asked, judged, values)
@@ -469,6 +479,39 @@ impl<'a> Bench<'a> {
             None => found,
         };
         self.switched(found)
+    }
+
+    /// `found` of commands that leave the sandbox, or what rules say against them as commands: a deny, or an ask that no grant for the
+    /// command answers. What holds for everything else says nothing here.
+    fn or_within<S: AsRef<str>>(&mut self, values: &[S], found: Finding<'a>) -> Finding<'a> {
+        if found.verdict == Verdict::Deny {
+            return found;
+        }
+        let (before, rested) = (self.matched.len(), self.rested());
+        self.trace.note(|| {
+            Step::Begin(Part::Surface {
+                surface: BASH_SURFACE.to_owned(),
+                values: owned(values),
+            })
+        });
+        let grants = std::mem::replace(&mut self.grants, Grants::NONE);
+        let mut within = self.command_lines(BASH_SURFACE, BASH_SURFACE, values, None);
+        self.grants = grants;
+        let matched = self.matched.get(before..).unwrap_or_default();
+        let is_said = within.verdict > Verdict::Allow
+            && matched.iter().any(|it| it.verdict() == within.verdict);
+        if is_said && within.verdict == Verdict::Ask {
+            within = self.command_lines(BASH_SURFACE, BASH_SURFACE, values, None);
+        }
+        self.trace.note(|| Step::End(within.verdict));
+        if !is_said {
+            self.matched.truncate(before);
+            return found;
+        }
+        if within.verdict != Verdict::Allow {
+            let _counts_for_nothing = self.rests_on_since(rested);
+        }
+        found.or_stricter(within)
     }
 
     /// An allow becomes an ask because of what the requester says.
@@ -1144,6 +1187,100 @@ mod tests {
             &SessionRules::default(),
         );
         assert_eq!(found.verdict, Verdict::Allow);
+    }
+
+    #[test]
+    fn what_is_denied_or_asked_as_a_command_is_so_outside_of_the_sandbox() {
+        let rule = |pattern: &str, verdict| PatternRule {
+            pattern: pattern.to_owned(),
+            verdict,
+            reason: None,
+            position: None,
+        };
+        let rules = vec![
+            rule("rm *", Verdict::Deny),
+            rule("git*", Verdict::Ask),
+            rule("git pull", Verdict::Allow),
+        ];
+        let map = of(vec![
+            ("bash".to_owned(), SurfaceRules::Patterns(rules)),
+            (
+                OUTSIDE_SANDBOX_SURFACE.to_owned(),
+                SurfaceRules::Whole(Verdict::Allow),
+            ),
+        ]);
+        let nobody = of(Vec::new());
+        let mut granted = SessionRules::default();
+        let suggested = [ApprovalGrant {
+            surface: "bash".to_owned(),
+            pattern: "git push".to_owned(),
+        }];
+        let plan = granted.plan(&suggested, GrantWidth::Proven, &GrantTerms::default());
+        plan.new.into_iter().for_each(|grant| granted.put(grant));
+        let none = SessionRules::default();
+        for (line, grants, yolo, verdict) in [
+            ("make", &none, Switch::Off, Verdict::Allow),
+            ("git pull", &none, Switch::Off, Verdict::Allow),
+            ("rm x", &none, Switch::Off, Verdict::Deny),
+            ("make; rm x", &granted, Switch::On, Verdict::Deny),
+            ("git push", &none, Switch::Off, Verdict::Ask),
+            ("make && git push", &none, Switch::Off, Verdict::Ask),
+            ("git push", &granted, Switch::Off, Verdict::Allow),
+            ("git push", &none, Switch::On, Verdict::Allow),
+        ] {
+            let mut intent = command(line);
+            intent.surface = OUTSIDE_SANDBOX_SURFACE.to_owned();
+            let found = judged(
+                &policy(&map, &nobody, yolo),
+                &intent,
+                TextFidelity::Exact,
+                grants,
+            );
+            assert_eq!(found.verdict, verdict, "{line}");
+            let by_grant = line == "git push" && found.verdict == Verdict::Allow;
+            let by_grant = by_grant && yolo == Switch::Off;
+            assert_eq!(!found.rests_on.is_empty(), by_grant, "{line}");
+        }
+        // What holds for everything else is said of what names the surface only where nothing does.
+        let map = of(vec![
+            ("*".to_owned(), SurfaceRules::Whole(Verdict::Deny)),
+            (
+                OUTSIDE_SANDBOX_SURFACE.to_owned(),
+                SurfaceRules::Whole(Verdict::Allow),
+            ),
+        ]);
+        let mut intent = command("make");
+        intent.surface = OUTSIDE_SANDBOX_SURFACE.to_owned();
+        let found = judged(
+            &policy(&map, &nobody, Switch::Off),
+            &intent,
+            TextFidelity::Exact,
+            &none,
+        );
+        assert_eq!(found.verdict, Verdict::Allow);
+    }
+
+    #[test]
+    fn what_no_rule_was_held_against_is_answered_by_nothing_that_was_said_beforehand() {
+        let map = of(vec![("*".to_owned(), SurfaceRules::Whole(Verdict::Allow))]);
+        let mut granted = SessionRules::default();
+        let suggested = [ApprovalGrant {
+            surface: "bash".to_owned(),
+            pattern: "*".to_owned(),
+        }];
+        let plan = granted.plan(&suggested, GrantWidth::Proven, &GrantTerms::default());
+        plan.new.into_iter().for_each(|grant| granted.put(grant));
+        for sentinel in ["<input-unread>", "<too-many-files>"] {
+            for yolo in [Switch::Off, Switch::On] {
+                let mut intent = command("a; b");
+                intent.floor = Some(sentinel.to_owned());
+                let policy = policy(&map, &of(Vec::new()), yolo);
+                let found = judged(&policy, &intent, TextFidelity::Exact, &granted);
+                assert_eq!(found.verdict, Verdict::Ask);
+                assert_eq!(found.asked_because.as_deref(), Some(sentinel));
+                assert!(found.rests_on.is_empty());
+            }
+        }
     }
 
     #[test]

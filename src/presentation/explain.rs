@@ -14,7 +14,8 @@ use crate::policy::{
 };
 use crate::shell::Floor;
 use crate::wire::{
-    DecisionSource, ForwardedAccessIntent, SENTINEL_LOSSY_TEXT, SENTINEL_OUTSIDE_SANDBOX,
+    DecisionSource, ForwardedAccessIntent, SENTINEL_INPUT_UNREAD, SENTINEL_LOSSY_TEXT,
+    SENTINEL_OUTSIDE_SANDBOX, SENTINEL_TOO_MANY_FILES,
 };
 
 /// What no judgement on paper can know.
@@ -46,6 +47,12 @@ fn sentinel_in_words(sentinel: &str) -> Option<&'static str> {
     }
     if sentinel == SENTINEL_OUTSIDE_SANDBOX {
         return Some("it would run outside of the sandbox, and what allows it does not name that");
+    }
+    if sentinel == SENTINEL_INPUT_UNREAD {
+        return Some("some of what it would do cannot be read");
+    }
+    if sentinel == SENTINEL_TOO_MANY_FILES {
+        return Some("it works on more files than rules are held against");
     }
     let floor = floors
         .into_iter()

@@ -67,6 +67,17 @@ pub const UNASKED: &str = "a rule has it asked, and only rules were asked";
 pub const SENTINEL_LOSSY_TEXT: &str = "<lossy-text>";
 /// Lifts an allow to an ask: the call would run outside of the sandbox, and what allows it does not say so.
 pub const SENTINEL_OUTSIDE_SANDBOX: &str = "<outside-sandbox>";
+/// Lifts an allow to an ask: some of what the call would do cannot be read from its input.
+pub const SENTINEL_INPUT_UNREAD: &str = "<input-unread>";
+/// Lifts an allow to an ask: the call works on more files than rules are held against one by one.
+pub const SENTINEL_TOO_MANY_FILES: &str = "<too-many-files>";
+
+/// Whether a sentinel says that no rule was held against some of what is asked about. Then nothing that was said beforehand answers it:
+/// no rule, no grant, and not the switch.
+pub fn is_unseen(sentinel: &str) -> bool {
+    matches!(sentinel, SENTINEL_INPUT_UNREAD | SENTINEL_TOO_MANY_FILES)
+}
+
 /// Sentinel of a command line whose structure is not known.
 pub const SENTINEL_UNPARSEABLE_COMMAND: &str = "<unparseable-bash-command>";
 /// Sentinel of a command line that runs shell code which it does not show.

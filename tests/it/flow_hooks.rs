@@ -455,6 +455,176 @@ fn a_call_on_more_files_than_are_looked_at_is_asked_whatever_rules_allow() {
     hook.end().denied("Denied by the user");
 }
 
+#[test]
+fn a_call_that_not_every_rule_was_held_against_is_asked_each_time_and_granted_for_no_longer() {
+    let spool = TestSpool::new();
+    let rules = json!({"edit": {"/etc/*": "deny"}, "read": {"*.env": "deny"}});
+    let mut server = spool.serve_select("main", &rules);
+    let bypassed = |stdin: Value| with(stdin, "permission_mode", json!("bypassPermissions"));
+    let gemini = |files: &[String]| {
+        json!({"session_id": "S", "cwd": "/srv/shop", "hook_event_name": "BeforeTool", "tool_name": "read_many_files",
+               "tool_input": {"include": files}})
+    };
+    let many = |last: &str| -> Vec<String> {
+        let first = (0..64).map(|n| format!("f{n}"));
+        first.chain([last.to_owned()]).collect()
+    };
+    // What is granted for the tool is granted where all of its files were seen.
+    let few = ["a".to_owned(), "b".to_owned()];
+    for (host, stdin) in [("codex", bypassed(patch(&few))), ("gemini", gemini(&few))] {
+        let hook = spool.start_hook(host, &stdin);
+        let question = server.question();
+        server.choose(&question, "Yes, for this session");
+        let scope = server.question();
+        server.choose(&scope, SUBAGENT);
+        assert_eq!(hook.end().code, 0);
+        let again = spool.hook(host, &stdin);
+        assert_ne!(again.verdict().0, "deny", "{}", again.stdout);
+    }
+    let text = |text: &str| bypassed(before("apply_patch", &json!({"command": text})));
+    let unread = [
+        ("codex", bypassed(patch(&many("/etc/motd")))),
+        ("codex", text("cat <<EOF\nnothing that anybody reads\nEOF")),
+        ("gemini", gemini(&many("x.env"))),
+    ];
+    for (host, stdin) in unread {
+        for label in ["Yes", "No"] {
+            let hook = spool.start_hook(host, &stdin);
+            let question = server.question();
+            assert!(
+                question.text.contains("nothing is suggested"),
+                "{}",
+                question.text
+            );
+            server.choose(&question, label);
+            let ended = hook.end();
+            assert_eq!(
+                ended.verdict().0 == "deny",
+                label == "No",
+                "{}",
+                ended.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn a_patch_is_judged_by_the_files_that_its_host_reads_in_it() {
+    let spool = TestSpool::new();
+    let rules = json!({"*": "allow", "edit": {"*": "allow", "*.env": "deny"}, "path_write": {"*.env": "deny"}});
+    let mut server = spool.serve_select("main", &rules);
+    let text = |text: &str| before("apply_patch", &json!({"command": text}));
+    let add = |path: &str| format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
+    for denied in [
+        add("prod.env"),
+        add("prod.env \t"),
+        add("prod.env\u{a0}"),
+        add("prod.env").replace('\n', "\r\n"),
+        add("prod.env").replace("*** Add", "  *** Add"),
+        format!("<<EOF\n{}\nEOF", add("prod.env")),
+        format!("cat <<EOF\n{}\nEOF", add("prod.env")),
+        add("a").replace(
+            "+x",
+            "+x\n*** Update File: b\n  *** Move to: prod.env\n@@\n+y",
+        ),
+    ] {
+        spool.hook("codex", &text(&denied)).denied("*.env");
+    }
+    for runs in [add("a"), add("a "), format!("<<'EOF'\n{}\nEOF", add("a"))] {
+        spool.hook("codex", &text(&runs)).left();
+    }
+    // What only some would read as a patch is asked about.
+    let hook = spool.start_hook("codex", &text(&format!("cat <<EOF\n{}\nEOF", add("a"))));
+    let question = server.question();
+    server.choose(&question, "No");
+    hook.end().denied("Denied by the user");
+}
+
+#[test]
+fn what_is_no_command_is_let_out_of_the_sandbox_by_no_grant_that_was_given_within() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({}));
+    let bypassed = |stdin: Value| with(stdin, "permission_mode", json!("bypassPermissions"));
+    let repl = |input: Value| bypassed(before("REPL", &input));
+    let within = repl(json!({"code": "1"}));
+    let stdin = |event: &str| {
+        let stdin = before("write_stdin", &json!({"chars": "y", "session_id": 1}));
+        with(bypassed(stdin), "hook_event_name", json!(event))
+    };
+    for (host, within, outside) in [
+        (
+            "claude-code",
+            within.clone(),
+            repl(json!({"code": "1", "dangerouslyDisableSandbox": true})),
+        ),
+        ("codex", stdin("PreToolUse"), stdin("PermissionRequest")),
+    ] {
+        let hook = spool.start_hook(host, &within);
+        let question = server.question();
+        server.choose(&question, "Yes, for this session");
+        let scope = server.question();
+        server.choose(&scope, SUBAGENT);
+        assert_eq!(hook.end().code, 0);
+        let again = spool.hook(host, &within);
+        assert_ne!(again.verdict().0, "deny", "{}", again.stdout);
+        let hook = spool.start_hook(host, &outside);
+        let question = server.question();
+        assert!(
+            question.text.contains("outside_sandbox"),
+            "{}",
+            question.text
+        );
+        server.choose(&question, "No");
+        hook.end().denied("\"outside_sandbox\"");
+    }
+    // A tool for commands that names none that can be read is asked each time.
+    let unread = bypassed(before(
+        "Bash",
+        &json!({"command": 7, "dangerouslyDisableSandbox": true}),
+    ));
+    let hook = spool.start_hook("claude-code", &unread);
+    let question = server.question();
+    assert!(
+        question.text.contains("nothing is suggested"),
+        "{}",
+        question.text
+    );
+    server.choose(&question, "No");
+    hook.end().denied("\"outside_sandbox\"");
+}
+
+#[test]
+fn what_is_denied_or_asked_as_a_command_is_so_outside_of_the_sandbox_whoever_asks() {
+    let spool = TestSpool::new();
+    let rules = json!({"bash": {"rm *": "deny", "git *": "ask"}, "outside_sandbox": "allow"});
+    let _server = spool.serve_headless("main", &rules);
+    for (line, is_allowed) in [("make", true), ("rm x", false), ("git push", false)] {
+        let mut ask = spool.relay();
+        ask.args(["ask", "--surface", "outside_sandbox", "--value", line]);
+        let (code, stdout, _) = run(&mut ask);
+        assert_eq!(code == 0, is_allowed, "{line} {stdout}");
+    }
+}
+
+#[test]
+fn a_tool_of_a_server_that_runs_command_lines_is_held_against_its_servers_rules_as_well() {
+    let spool = TestSpool::new();
+    let rules = json!({"*": "allow", "mcp": {"x:*": "deny"}});
+    let _server = spool.serve_headless("main", &rules);
+    let config = spool.below("own.json");
+    spool.put_file(
+        &config,
+        r#"{"shellTools": {"mcp__x__run": {"commandArgument": "line"}, "mcp__y__run": {"commandArgument": "line"}}}"#,
+    );
+    for (tool, verdict) in [("mcp__x__run", "deny"), ("mcp__y__run", "allow")] {
+        let mut command = spool.hook_command("claude-code");
+        command.arg("--config").arg(&config);
+        let stdin = before(tool, &json!({"line": "ls"}));
+        let ended = Hook::start(&mut command, &stdin.to_string()).end();
+        assert_eq!(ended.verdict().0, verdict, "{tool} {}", ended.stdout);
+    }
+}
+
 /// A command that is not to run in the sandbox.
 fn leaving(command: &str) -> Value {
     let input = json!({"command": command, "dangerouslyDisableSandbox": true});
@@ -678,7 +848,7 @@ fn a_launched_host_asks_its_parent_through_the_session_that_it_was_given() {
 }
 
 #[test]
-fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_calls_itself() {
+fn rules_that_were_written_for_an_agent_of_the_host_hold_for_it_whoever_launches_the_host() {
     let spool = TestSpool::new();
     let _server = spool.serve_select("main", &json!({}));
     let named = with(permission("make"), "agent_type", json!("reviewer"));
@@ -691,8 +861,11 @@ fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_cal
                           "input": {"command": "make"}, "gate": "calls"});
     // A launcher whose operator gave no name says that.
     let unnamed = with(named.clone(), "session_id", json!("V"));
+    // Where the host has no name for its agent, the operator's counts.
+    let plain = with(permission("make"), "session_id", json!("W"));
     let hooks: Vec<Hook> = [
         ("claude-code", "builder", named),
+        ("claude-code", "builder", plain),
         ("claude-code", "builder", subagent),
         ("opencode", "builder", opencode),
         ("claude-code", "unknown", unnamed),
@@ -705,7 +878,7 @@ fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_cal
     })
     .collect();
     let mut judged_as = Vec::new();
-    until("four questions", || {
+    until("five questions", || {
         let waiting = spool.waiting("main");
         let requests = waiting
             .iter()
@@ -718,15 +891,16 @@ fn rules_that_were_written_for_what_is_launched_hold_in_it_whatever_the_host_cal
                 (session, agent.as_str().unwrap().to_owned())
             })
             .collect();
-        judged_as.len() == 4
+        judged_as.len() == 5
     });
     judged_as.sort();
     let owned = |(session, agent): (&str, &str)| (session.to_owned(), agent.to_owned());
     let expected = [
-        ("S", "builder"),
+        ("S", "reviewer"),
         ("T", "reviewer"),
-        ("U", "builder"),
+        ("U", "build"),
         ("V", "reviewer"),
+        ("W", "builder"),
     ]
     .map(owned);
     assert_eq!(judged_as, expected);

@@ -14,7 +14,7 @@ use crate::ask::Ask;
 use crate::clock::{self, Moment};
 use crate::host::hook::Reach;
 use crate::host::{Asked, ToolCall, agent_sessions};
-use crate::policy::{BASH_SURFACE, OUTSIDE_SANDBOX_SURFACE};
+use crate::policy::OUTSIDE_SANDBOX_SURFACE;
 use crate::spool::path_spellings;
 use crate::wire::{
     ApprovalGrant, Decision, DecisionSource, Evidence, ForwardedAccessIntent, Hop, PayloadKind,
@@ -49,8 +49,8 @@ struct Guarded {
     denied: Option<Ruling>,
     /// What a rule has somebody asked about, by its place.
     asks: Vec<usize>,
-    /// Whether the command that it runs is one that a rule or a grant allows.
-    allows_command: bool,
+    /// Whether a rule or a grant allows the first: what leaves the sandbox, as what it is within.
+    allows_within: bool,
 }
 
 impl Forwarder {
@@ -109,7 +109,7 @@ impl Questions<'_> {
         let rules_only = match reach {
             Reach::All => false,
             // It may run in the sandbox, and wants to run outside: that is a question, and not the host's.
-            Reach::Rules | Reach::RulesWithin if leaves && guarded.allows_command => false,
+            Reach::Rules | Reach::RulesWithin if leaves && guarded.allows_within => false,
             Reach::Rules => self.call.is_seen_whole(),
             Reach::RulesWithin => {
                 self.call.looks_at_its_path_only() && !is_outside(&self.asked.value)
@@ -207,7 +207,10 @@ impl Questions<'_> {
             intent.floor.get_or_insert_with(|| floor.to_owned());
         }
         ask.id.clone_from(&self.call.id);
-        if !self.call.grants.is_empty() {
+        if self.call.is_unseen() {
+            // A grant would be about what nobody has seen.
+            ask.grants.clear();
+        } else if !self.call.grants.is_empty() {
             ask.grants.clone_from(&self.call.grants);
         }
         ask
@@ -265,7 +268,7 @@ async fn until_settled<F: Future<Output = Ruling>>(asks: Vec<F>) -> Guarded {
             if decision.is_unasked() {
                 guarded.asks.push(place);
             } else if decision.is_approved() {
-                guarded.allows_command |= ruling.payload.request.surface == BASH_SURFACE;
+                guarded.allows_within |= place == 0;
             } else if !decision.is_unruled() {
                 guarded.denied = Some(ruling);
                 return Poll::Ready(std::mem::take(&mut guarded));

@@ -48,11 +48,11 @@ pub(super) fn who(env: &Env, host: Host, asking: &Asking) -> Who {
         .iter()
         .filter(|_| host == Host::Pi)
         .find_map(|name| env.text(name));
-    // A launcher of pi says what the subagent is that it starts. Else the operator's name counts, before that of the host: it selects
-    // the rules that were written for what was launched, whatever runs in it.
+    // A launcher of pi says what the subagent is that it starts. Else the name counts that the host has for its agent: rules that were
+    // written for that one hold for it, whoever launched the host. Where it has none, the operator's does.
     let agent_name = by_launcher
-        .or_else(|| named.clone().filter(|name| name != UNNAMED))
         .or_else(|| asking.agent_name.clone())
+        .or_else(|| named.clone().filter(|name| name != UNNAMED))
         .unwrap_or_else(|| host.name().to_owned());
     let mut sessions = vec![Hop {
         session_id: asking.session.clone(),

@@ -26,7 +26,7 @@ use serde_json::Value;
 
 pub use self::diff::{DIFF_LABEL, LineClass, line_classes, unified_diff};
 pub use self::fields::{pointed_at, value_of};
-pub use self::patch::patched;
+pub use self::patch::{Patched, patched};
 use crate::wire::Evidence;
 
 /// One call of a tool that is asked about.

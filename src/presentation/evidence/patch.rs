@@ -3,6 +3,7 @@
 //! Each section becomes a unified diff of its file where the file is known and the change fits, and otherwise one of the lines
 //! that it names. What cannot be read as such a patch is laid out whole, and so is one that is too long to follow, which is said.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::iter::Peekable;
 use std::str::Lines;
@@ -23,6 +24,17 @@ const DELETE: &str = "*** Delete File: ";
 const UPDATE: &str = "*** Update File: ";
 const MOVE: &str = "*** Move to: ";
 const END_OF_FILE: &str = "*** End of File";
+
+/// How the lines begin that name a file, as the most lenient of those reads them who apply such patches.
+const HEADERS: [&str; 4] = [
+    "*** Add File:",
+    "*** Delete File:",
+    "*** Update File:",
+    "*** Move to:",
+];
+
+/// How a patch may begin that is wrapped as the input of a shell's command.
+const HEREDOCS: [&str; 3] = ["<<EOF", "<<'EOF'", "<<\"EOF\""];
 
 /// Names under which agents give the text of a patch.
 const PATCHES: [&str; 3] = ["input", "patch", "patchText"];
@@ -95,36 +107,96 @@ fn whole(call: &Call<'_>, sections: &[Section<'_>]) -> Vec<Evidence> {
     entries
 }
 
-/// The files that a patch names, each once; `None` where the input holds no patch that can be read.
-pub fn patched(input: &Value) -> Option<Vec<&str>> {
-    let text = match Members::of(input) {
-        Some(mut input) => input.text(&PATCHES).or_else(|| input.text(&COMMANDS)),
-        None => input.as_str(),
-    }?;
+/// The files that a patch names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patched<'a> {
+    /// Each path once, in the order of the patch. Where it is not clear which ones count, all that could.
+    pub paths: Vec<Cow<'a, str>>,
+    /// Whether whoever applies it can read it in this one way only.
+    pub is_clear: bool,
+}
+
+/// The files that a patch names; `None` where the input holds none.
+///
+/// A path counts as it is read by who applies the patch, and not all of them read alike: blanks around a line that names a file, or before a
+/// path, are part of it for some. So all of them are looked for, and where they are not those of the one plain reading, that is said.
+pub fn patched(input: &Value) -> Option<Patched<'_>> {
+    let texts: Vec<&str> = match input.as_object() {
+        Some(members) => PATCHES
+            .iter()
+            .chain(&COMMANDS)
+            .filter_map(|name| members.get(*name)?.as_str())
+            .collect(),
+        None => input.as_str().into_iter().collect(),
+    };
     let (mut paths, mut known) = (Vec::new(), HashSet::new());
-    for section in parse(text)? {
-        let (path, other) = match section {
-            Section::Add { path, .. } | Section::Delete { path } => (path, None),
-            Section::Update { path, moved_to, .. } => (path, moved_to),
-        };
-        for path in [Some(path), other].into_iter().flatten() {
-            if known.insert(path) {
+    // Of two texts it is not known which one is the patch.
+    let mut is_clear = texts.len() == 1;
+    for text in texts {
+        let sections = parse(text);
+        is_clear &= sections.is_some();
+        for section in sections.into_iter().flatten() {
+            let (path, other) = match section {
+                Section::Add { path, .. } | Section::Delete { path } => (path, None),
+                Section::Update { path, moved_to, .. } => (path, moved_to),
+            };
+            for path in [Some(path), other].into_iter().flatten() {
+                if known.insert(Cow::Borrowed(path)) {
+                    paths.push(Cow::Borrowed(path));
+                }
+            }
+        }
+        for path in text.split('\n').flat_map(possible_paths) {
+            if known.insert(path.clone()) {
                 paths.push(path);
+                is_clear = false;
             }
         }
     }
-    Some(paths)
+    (!paths.is_empty()).then_some(Patched { paths, is_clear })
+}
+
+/// What a line could be taken to name, if it could be taken to name a file.
+fn possible_paths(line: &str) -> Vec<Cow<'_, str>> {
+    let is_blank = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}';
+    let Some(rest) = HEADERS
+        .iter()
+        .find_map(|header| line.trim_start_matches(is_blank).strip_prefix(header))
+    else {
+        return Vec::new();
+    };
+    let one = rest.strip_prefix(' ').unwrap_or(rest);
+    let mut paths = vec![
+        Cow::Borrowed(one.trim_end_matches(is_blank)),
+        Cow::Borrowed(rest.trim_matches(is_blank)),
+    ];
+    // The end of the line may be part of where a file is moved to.
+    let to_the_end = one.strip_suffix('\r').unwrap_or(one);
+    if line.contains("*** Move to:") {
+        paths.push(Cow::Borrowed(to_the_end));
+    }
+    // Codex drops these from a path.
+    let is_dropped = |c: char| matches!(c, '\t' | '\r');
+    let as_trimmed = one.trim();
+    if as_trimmed.contains(is_dropped) {
+        let kept = as_trimmed.chars().filter(|c| !is_dropped(*c));
+        paths.push(Cow::Owned(kept.collect()));
+    }
+    paths.retain(|path| !path.is_empty());
+    paths
 }
 
 fn parse(text: &str) -> Option<Vec<Section<'_>>> {
-    let mut lines = text.trim().lines().peekable();
-    if lines.next()?.trim_end() != BEGIN {
+    let text = text.trim();
+    let mut lines = unwrapped(text).unwrap_or(text).lines().peekable();
+    if lines.next()?.trim() != BEGIN {
         return None;
     }
     let mut sections = Vec::new();
     loop {
-        let line = lines.next()?;
-        if line.trim_end() == END {
+        // Blanks around such a line are not part of what it says.
+        let line = lines.next()?.trim();
+        if line == END {
             break;
         }
         sections.push(if let Some(path) = line.strip_prefix(ADD) {
@@ -140,7 +212,8 @@ fn parse(text: &str) -> Option<Vec<Section<'_>>> {
             let path = line.strip_prefix(UPDATE)?;
             let moved_to = lines
                 .next_if(|line| line.starts_with(MOVE))
-                .and_then(|line| line.strip_prefix(MOVE));
+                .and_then(|line| line.strip_prefix(MOVE))
+                .map(str::trim_end);
             let hunks = hunks(&mut lines)?;
             Section::Update {
                 path,
@@ -151,6 +224,14 @@ fn parse(text: &str) -> Option<Vec<Section<'_>>> {
     }
     // What stands behind the end would not be shown.
     (lines.next().is_none() && !sections.is_empty()).then_some(sections)
+}
+
+/// What stands in a patch that is wrapped as the input of a shell's command.
+fn unwrapped(text: &str) -> Option<&str> {
+    let (first, rest) = text.split_once('\n')?;
+    let first = first.strip_suffix('\r').unwrap_or(first);
+    let (inner, last) = rest.rsplit_once('\n')?;
+    (HEREDOCS.contains(&first) && last.ends_with("EOF")).then_some(inner)
 }
 
 fn hunks<'a>(lines: &mut Peekable<Lines<'a>>) -> Option<Vec<Hunk<'a>>> {

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde_json::json;
 
 use super::*;
@@ -188,5 +190,92 @@ fn a_patch_that_takes_too_long_to_follow_is_shown_as_it_is_written() {
             assert!(shown.matches('\n').count() >= text.trim_end().matches('\n').count());
         }
     }
-    assert_eq!(patched(&json!(many)).unwrap().len(), 200_000);
+    let many = json!(many);
+    let found = patched(&many).unwrap();
+    assert_eq!((found.paths.len(), found.is_clear), (200_000, true));
+}
+
+#[test]
+fn the_files_of_a_patch_are_those_that_whoever_applies_it_reads() {
+    let whole = |body: &str| format!("*** Begin Patch\n{body}\n*** End Patch");
+    let add = whole("*** Add File: a\n+x");
+    let change = "@@\n-1\n+2";
+    for (text, paths) in [
+        (add.clone(), vec!["a"]),
+        (whole("*** Add File: prod.env \n+x"), vec!["prod.env"]),
+        (
+            whole("*** Add File: prod.env\t\u{a0}\n+x"),
+            vec!["prod.env"],
+        ),
+        (whole("  *** Delete File: a"), vec!["a"]),
+        (add.replace('\n', "\r\n"), vec!["a"]),
+        (format!(" {add} "), vec!["a"]),
+        (add.replace("Patch\n", "Patch \n"), vec!["a"]),
+        (format!("<<EOF\n{add}\nEOF"), vec!["a"]),
+        (format!("<<'EOF'\r\n{add}\nEOF\n"), vec!["a"]),
+        (
+            whole(&format!("*** Update File: a \n*** Move to: b\n{change}")),
+            vec!["a", "b"],
+        ),
+    ] {
+        let input = json!({"command": text});
+        let found = patched(&input).unwrap();
+        assert_eq!(
+            (found.paths, found.is_clear),
+            (owned(&paths), true),
+            "{text}"
+        );
+    }
+    // What can be read in more than one way, or not at all, is held against all that it could be.
+    for (text, paths) in [
+        (
+            whole(&format!("*** Update File: a\n*** Move to: b \n{change}")),
+            vec!["a", "b", "b "],
+        ),
+        (
+            whole(&format!("*** Update File: a\n  *** Move to: b\n{change}")),
+            vec!["a", "b"],
+        ),
+        (
+            whole(&format!(
+                "*** Update File: a\n{change}\n *** Delete File: b"
+            )),
+            vec!["a", "b"],
+        ),
+        (whole("*** Add File:   a\n+x"), vec!["  a", "a"]),
+        (whole("*** Add File:a\n+x"), vec!["a"]),
+        (
+            whole("*** Add File: p\rrod.env\n+x"),
+            vec!["p\rrod.env", "prod.env"],
+        ),
+        (
+            whole("*** Environment ID: x\n*** Add File: a\n+x"),
+            vec!["a"],
+        ),
+        (format!("cat <<EOF\n{add}\nEOF"), vec!["a"]),
+        (format!("{add}\n*** Add File: b\n+x"), vec!["a", "b"]),
+        (
+            whole("*** Add File: a\n+x\n\n*** Add File: b\n+x"),
+            vec!["a", "b"],
+        ),
+    ] {
+        let input = json!({"command": text});
+        let found = patched(&input).unwrap();
+        assert_eq!(
+            (found.paths, found.is_clear),
+            (owned(&paths), false),
+            "{text}"
+        );
+    }
+    let two = json!({"input": add, "patchText": add.replace(": a", ": b")});
+    let found = patched(&two).unwrap();
+    assert_eq!((found.paths, found.is_clear), (owned(&["a", "b"]), false));
+    assert_eq!(patched(&json!({"command": "nonsense"})), None);
+}
+
+fn owned(paths: &[&str]) -> Vec<Cow<'static, str>> {
+    paths
+        .iter()
+        .map(|path| Cow::Owned((*path).to_owned()))
+        .collect()
 }
