@@ -217,10 +217,6 @@ fn of_two_calls_at_once_each_gets_its_own_answer(speaker: Speaker) {
     server.choose(Choice::Approve);
     client.turn();
     assert!(scene.has("one") && scene.has("two"), "{:?}", scene.told());
-    eprintln!(
-        "LOG {}",
-        std::fs::read_to_string(scene.spool.our_log_path("acp")).unwrap()
-    );
     let events = ["request_created", "response_received"].map(|event| {
         scene
             .spool

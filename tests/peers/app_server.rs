@@ -11,10 +11,6 @@ pub(crate) struct AppServer {
     next: u32,
     /// How often Codex asked its own person.
     pub(crate) asked: usize,
-    /// The forms of MCP servers that Codex has shown.
-    forms: Vec<Value>,
-    /// What they are answered with.
-    fills_in: Value,
 }
 
 impl AppServer {
@@ -24,8 +20,6 @@ impl AppServer {
             process: Process::start_quietly("codex app-server", run),
             next: 1,
             asked: 0,
-            forms: Vec::new(),
-            fills_in: json!({ "action": "cancel" }),
         };
         let client = json!({ "clientInfo": { "name": "askrelay-tests", "version": "0" } });
         server.call("initialize", &client);
@@ -57,32 +51,10 @@ impl AppServer {
             if method.ends_with("requestApproval") {
                 self.asked += 1;
             }
-            let result = if method == "mcpServer/elicitation/request" {
-                self.forms.push(message["params"].clone());
-                self.fills_in.clone()
-            } else {
-                json!({ "decision": "decline" })
-            };
-            self.say(&json!({ "id": id, "result": result }));
+            let no = json!({ "id": id, "result": { "decision": "decline" } });
+            self.say(&no);
         }
         message
-    }
-
-    /// Starts a thread, and its MCP servers with it.
-    pub(crate) fn begin(&mut self, spool: &TempSpool) {
-        let start =
-            json!({ "cwd": spool.work(), "approvalPolicy": "on-request", "sandbox": "read-only" });
-        self.call("thread/start", &start);
-    }
-
-    /// The next form that is shown, which is answered with this.
-    pub(crate) fn fill_in(&mut self, with: Value) -> Value {
-        self.fills_in = with;
-        let seen = self.forms.len();
-        while self.forms.len() == seen {
-            self.message();
-        }
-        self.forms[seen].clone()
     }
 
     /// One turn to its end, in which the person is asked before anything is written.

@@ -155,12 +155,11 @@ fn codex_is_shown_no_form_and_its_tools_go_on() {
     let spool = &scene.spool;
     scene.configure();
     let path = spool.home().join("codex/config.toml");
-    let mut config = std::fs::read_to_string(&path).unwrap();
+    let before = std::fs::read_to_string(&path).unwrap();
     let program = env!("CARGO_BIN_EXE_askrelay");
-    config.push_str(&format!(
-        "\n[mcp_servers.askrelay]\ncommand = {program:?}\nargs = {:?}\n",
-        args(spool)
-    ));
+    let args = args(spool);
+    let config =
+        format!("{before}\n[mcp_servers.askrelay]\ncommand = {program:?}\nargs = {args:?}\n");
     spool.write("codex/config.toml", &config);
     let mut server = AppServer::start(spool, &scene.model);
     server.turn(spool);

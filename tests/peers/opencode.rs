@@ -303,8 +303,9 @@ fn what_no_rule_is_about_is_asked_beside_the_dialog_and_a_no_reaches_the_model()
     let scene = Scene::of(HOST, vec![shell("touch ran")]);
     let mut server = scene.serve("select", &json!({}));
     let attended = Attended::start(&scene);
-    let request = scene.requests(1).remove(0);
+    // Before that, only a rule is looked for, by an ask of its own.
     until("opencode asks as well", || attended.questions().len() == 1);
+    let request = scene.requests(1).remove(0);
     assert!(request.to_string().contains("opencode asks"), "{request}");
     server.choose(Choice::DenyWithReason);
     server.say("not like this");

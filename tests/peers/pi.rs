@@ -84,10 +84,11 @@ fn a_path_is_judged_as_the_one_that_pi_opens() {
         "notes'.md",
     ];
     let scene = Scene::new(HOST, |turn| {
-        let [a, b, c, d] = READ.map(|path| vec![Move::Call("read", json!({ "path": path }))]);
-        let [e, f, g] = ["@~/written", "file:///etc/written", "inside.txt"]
-            .map(|path| vec![Move::Call("write", json!({ "path": path, "content": "x" }))]);
-        turn.after([a, b, c, d, e, f, g])
+        let read = READ.map(|path| Move::Call("read", json!({ "path": path })));
+        let write = ["@~/written", "file:///etc/written", "inside.txt"]
+            .map(|path| Move::Call("write", json!({ "path": path, "content": "x" })));
+        let mut all = read.into_iter().chain(write).map(|call| vec![call]);
+        turn.after::<7>(std::array::from_fn(|_| all.next().unwrap()))
     });
     scene.spool.write("secret.txt", "what is outside\n");
     let link = scene.spool.work().join("notes\u{2019}.md");

@@ -59,10 +59,10 @@ impl Client {
         let opening = self.request("session/new", &cwd);
         let opened = self.answer(opening);
         let session = &opened["result"]["sessionId"];
-        self.session = session
+        session
             .as_str()
             .unwrap_or_else(|| panic!("{opened}"))
-            .to_owned();
+            .clone_into(&mut self.session);
         let prompt = json!([{ "type": "text", "text": "do what there is to do" }]);
         self.turn = self.request(
             "session/prompt",
