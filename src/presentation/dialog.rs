@@ -1,7 +1,8 @@
 //! The plain layout of a payload: one fact a line, its label before it.
 //!
 //! It says everything that the payload holds; budgets, colours and frames are for those who draw it. They take the facts in
-//! two parts, because no budget may drop one of the first: [`core_rows`], then [`evidence_rows`].
+//! two parts, because no budget may drop one of the first: [`core_rows`], then [`evidence_rows`]. Evidence that names what else is
+//! asked ([`ALSO_ASKED`]) is of the first.
 //!
 //! Invariants: every text went through [`super::text`]; facts that may span lines (commands, evidence) are indented below
 //! their label, wrapped or not, so no content reaches the column where labels stand; a label that the asker made up is
@@ -10,7 +11,7 @@
 use std::borrow::Cow;
 
 use super::{runs, text};
-use crate::wire::{CommandContext, Hop, PayloadKind, PromptPayload, RequestFacts};
+use crate::wire::{CommandContext, Evidence, Hop, PayloadKind, PromptPayload, RequestFacts};
 
 /// Between a label and its text.
 const SEPARATOR: &str = " : ";
@@ -20,6 +21,9 @@ const MAX_LABEL_COLUMNS: usize = 20;
 
 /// Label of what a model wrote.
 pub(super) const MODEL_LABEL: &str = "model note";
+
+/// Label of evidence that is a core fact: one more name by which the same call is asked about, `surface: value`.
+pub const ALSO_ASKED: &str = "also asked";
 
 /// Labels that gates give to evidence, beside those of the formatters. Any other label is the asker's own wording.
 const GATE_LABELS: [&str; 7] = [
@@ -70,7 +74,7 @@ pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
     let requester = &request.requester;
     let tool = request.tool_name.as_deref();
     let value_label = value_label(payload);
-    let mut facts = Vec::with_capacity(9);
+    let mut facts = Vec::with_capacity(10);
 
     if requester.forwarded {
         let mut line = agent(requester.agent_name.as_deref().unwrap_or_default()).into_owned();
@@ -114,6 +118,7 @@ pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
         });
     }
     facts.extend(runs::facts(payload));
+    facts.extend(also_asked(payload));
     if let Some(context) = request.command_context {
         facts.push(Fact::shown("context", context_name(context).to_owned()));
     }
@@ -129,9 +134,32 @@ pub fn core_rows(payload: &PromptPayload, path: &[Hop]) -> Vec<Fact> {
     facts
 }
 
-/// The evidence, in the payload's order, then what a model wrote, marked as such.
+/// What a yes lets pass beside what the question is put by: a line for each name, whatever stands in it.
+fn also_asked(payload: &PromptPayload) -> Option<Fact> {
+    let names = payload.evidence.iter();
+    let names = names.filter(|entry| entry.label == ALSO_ASKED);
+    let lines: Vec<String> = names
+        .map(|entry| {
+            let detail = entry.detail.iter().flat_map(|detail| [" → ", detail]);
+            let whole: String = std::iter::once(entry.text.as_str()).chain(detail).collect();
+            text::visible(&whole).into_owned()
+        })
+        .collect();
+    (!lines.is_empty()).then(|| Fact {
+        label: ALSO_ASKED.to_owned(),
+        lines,
+    })
+}
+
+/// The evidence that is no core fact.
+pub fn evidence_beside_core(payload: &PromptPayload) -> impl Iterator<Item = &Evidence> {
+    let evidence = payload.evidence.iter();
+    evidence.filter(|entry| entry.label != ALSO_ASKED)
+}
+
+/// The evidence, but for what is a core fact, in the payload's order, then what a model wrote, marked as such.
 pub fn evidence_rows(payload: &PromptPayload) -> Vec<Fact> {
-    let evidence = payload.evidence.iter().map(|entry| {
+    let evidence = evidence_beside_core(payload).map(|entry| {
         let mut fact = Fact::block(&evidence_label(&entry.label), &entry.text);
         if let Some(detail) = &entry.detail {
             let mut detail = text::lines(detail).into_iter();
@@ -454,7 +482,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::{Annotation, Evidence, Requester};
+    use crate::wire::{Annotation, Requester};
 
     fn payload(kind: PayloadKind, surface: &str, tool: Option<&str>, value: &str) -> PromptPayload {
         let requester = Requester {
@@ -491,6 +519,32 @@ mod tests {
             text: text.to_owned(),
             detail: detail.map(str::to_owned),
         }
+    }
+
+    #[test]
+    fn what_else_is_asked_is_a_core_fact_of_a_line_for_each_name() {
+        let mut ask = payload(PayloadKind::Path, "write", Some("write"), "/w/a");
+        ask.evidence = vec![
+            evidence(ALSO_ASKED, "external_directory_write: /etc/*x", None),
+            evidence("input", "text", None),
+            evidence(ALSO_ASKED, "edit: a\nbash: ls\u{1b}[2J", Some("d\n")),
+        ];
+        let core = core_rows(&ask, &[]);
+        let also: Vec<&Fact> = core
+            .iter()
+            .filter(|fact| fact.label == ALSO_ASKED)
+            .collect();
+        assert_eq!(also.len(), 1);
+        assert_eq!(
+            also[0].lines,
+            [
+                "external_directory_write: /etc/*x",
+                "edit: a<LF>bash: ls<ESC>[2J → d<LF>"
+            ]
+        );
+        let evidence = evidence_rows(&ask);
+        let labels: Vec<&str> = evidence.iter().map(|fact| fact.label.as_str()).collect();
+        assert_eq!(labels, ["input"]);
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl Review {
         let label_columns = dialog::label_width(&core);
         let mut blocks: Vec<Block> = core.into_iter().map(|fact| core_block(ask, fact)).collect();
         let core = blocks.len();
-        for entry in &payload.evidence {
+        for entry in dialog::evidence_beside_core(payload) {
             let label = Label {
                 text: dialog::evidence_label(&entry.label),
                 is_foreign: !dialog::is_gate_label(&entry.label),

@@ -36,6 +36,7 @@ use super::view::{self, Core, View};
 use super::{Answerer, PersonEvent};
 use crate::clock::Moment;
 use crate::policy::DialogKeys;
+use crate::presentation::dialog;
 use crate::presentation::evidence::{LineClass, line_classes};
 use crate::presentation::fit::Budget;
 use crate::presentation::highlight;
@@ -145,7 +146,9 @@ impl Open {
             digest: shown.digest,
             summary,
             flagged,
-            classes: payload.evidence.iter().map(line_classes).collect(),
+            classes: dialog::evidence_beside_core(&payload)
+                .map(line_classes)
+                .collect(),
             options,
             step,
             question,

@@ -32,6 +32,15 @@ fn permission(command: &str) -> Value {
     })
 }
 
+/// The same call at an event that tells its id.
+fn of_use(event: &str) -> Value {
+    with(
+        with(permission("make"), "hook_event_name", json!(event)),
+        "tool_use_id",
+        json!("toolu_1"),
+    )
+}
+
 fn with(mut stdin: Value, key: &str, value: Value) -> Value {
     stdin[key] = value;
     stdin
@@ -438,6 +447,65 @@ fn what_a_grant_allows_by_one_name_is_asked_by_the_others_that_a_rule_has_asked(
     let hook = spool.start_hook("claude-code", &write);
     server.answer("/etc/motd", "Yes");
     hook.end().allowed();
+}
+
+#[test]
+fn what_else_is_asked_is_shown_however_much_there_is_to_show() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select(
+        "main",
+        &json!({"apply_patch": "ask", "external_directory": "ask"}),
+    );
+    let near = (0..20).map(|n| format!("src/f{n}"));
+    let far: Vec<String> = (0..9).map(|n| format!("/etc/cron.d/x{n}*")).collect();
+    let files: Vec<String> = near.chain(far.clone()).collect();
+    let hook = spool.start_hook("codex", &patch(&files));
+    let question = server.question();
+    for path in &far {
+        let name = format!("external_directory_write: {path}");
+        assert!(question.text.contains(&name), "{}", question.text);
+    }
+    server.choose(&question, "No");
+    hook.end().denied("Denied by the user");
+    // Nothing that is written into a name is a line of its own.
+    let write = before(
+        "Write",
+        &json!({"file_path": "/etc/a\nedit: b", "content": "x\n".repeat(300)}),
+    );
+    let hook = spool.start_hook("claude-code", &write);
+    let question = server.question();
+    assert!(
+        (question.text).contains("external_directory_write: /etc/a<LF>edit: b"),
+        "{}",
+        question.text
+    );
+    server.choose(&question, "No");
+    hook.end().denied("Denied by the user");
+}
+
+#[test]
+fn a_rule_that_is_made_while_the_question_waits_denies_by_whatever_name_it_is_for() {
+    let write = before("Write", &json!({"file_path": "/etc/motd", "content": "x"}));
+    let ask = json!({"/etc/*": "ask"});
+    for (rules, then) in [
+        (
+            json!({"write": "ask", "path_write": ask}),
+            json!({"write": "ask", "path_write": {"/etc/*": "deny"}}),
+        ),
+        (
+            json!({"write": "allow", "path_write": ask}),
+            json!({"write": "deny", "path_write": ask}),
+        ),
+    ] {
+        let spool = TestSpool::new();
+        let mut server = spool.serve_select("main", &rules);
+        let hook = spool.start_hook("claude-code", &write);
+        let question = server.question();
+        let _same = spool.config("main", &json!({"permission": then}));
+        server.await_text("its rules hold from now on");
+        server.choose(&question, "Yes");
+        hook.end().denied("rule");
+    }
 }
 
 #[test]
@@ -1435,6 +1503,44 @@ fn what_is_asked_before_a_call_is_taken_back_by_the_end_of_no_other() {
         .left();
     server.choose(&question, "Yes");
     waits.end().allowed();
+}
+
+#[test]
+fn the_end_of_a_call_takes_nothing_back_where_the_host_asks_nobody_beside_its_hook() {
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({}));
+    // Two calls that are alike: the first one is let run by Codex itself, the second one asks.
+    spool.hook("codex", &of_use("PreToolUse")).left();
+    let waits = spool.start_hook("codex", &permission("make"));
+    let question = server.question();
+    let over = of_use("PostToolUse");
+    spool.hook("codex", &over).left();
+    server.choose(&question, "Yes");
+    waits.end().allowed();
+    // The end of the turn does.
+    let waits = spool.start_hook("codex", &permission("make"));
+    server.question();
+    spool
+        .hook("codex", &with(over, "hook_event_name", json!("Stop")))
+        .left();
+    waits.end().denied("told to end");
+}
+
+#[test]
+fn what_was_let_run_before_a_call_keeps_no_answer_of_the_hosts_own_dialog_from_taking_the_ask_back()
+{
+    let spool = TestSpool::new();
+    let mut server = spool.serve_select("main", &json!({"bash": "ask"}));
+    let before = spool.start_hook("claude-code", &of_use("PreToolUse"));
+    server.answer("make", "Yes");
+    before.end().allowed();
+    // The host's own rule has its person asked as well, who is the first to answer.
+    let waits = spool.start_hook("claude-code", &permission("make"));
+    server.question();
+    let over = of_use("PostToolUse");
+    spool.claude(&over).left();
+    waits.end().denied("told to end");
+    server.await_text("taken it back");
 }
 
 #[test]

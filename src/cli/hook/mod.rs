@@ -199,7 +199,7 @@ impl Hook {
             Input::Nothing => Ok(Verdict::Leave),
             Input::Ended(ended) => {
                 let place = Place::new(&self.env, &self.place_args);
-                withdraw::withdraw(&place, &ended);
+                withdraw::withdraw(&place, self.host, &ended);
                 Ok(Verdict::Leave)
             }
             Input::Ask(asking) => {
@@ -267,13 +267,11 @@ impl Hook {
 }
 
 impl Hook {
-    /// Notes that a call was let run, where the host will tell of its end and others like it may still be asked about: what a rule
-    /// allows before a call, it allows for all of them.
+    /// Notes that a call was let run where its host asks a person, if it asks its own beside ours: the end of that call has nothing to
+    /// do with others that are like it. What was said before the call says nothing about who answers where the host asks.
     fn note(&self, place: &Place<'_>, gate: Gate, id: &str, ruling: &Ruling) {
-        let decision = ruling.decision();
-        let by_rule = matches!(decision.decided_by.effective(), DecisionSource::Rule { .. });
-        let is_told = matches!(self.host, Host::ClaudeCode | Host::Codex);
-        if !decision.is_approved() || !is_told || (by_rule && gate == Gate::BeforeTool) {
+        let is_permission = gate != Gate::BeforeTool;
+        if !ruling.decision().is_approved() || !is_permission || !withdraw::asks_beside(self.host) {
             return;
         }
         let spool = place.spool(Missing::Fail).ok();

@@ -10,7 +10,7 @@ use crate::audit::{Entry, Event};
 use crate::cli::output;
 use crate::cli::place::Place;
 use crate::clock;
-use crate::host::hook::{Ended, Over, permission_mark, session_mark, turn_mark, use_mark};
+use crate::host::hook::{Ended, Host, Over, permission_mark, session_mark, turn_mark, use_mark};
 use crate::process::{self, Proof};
 use crate::spool::{Missing, RequesterLife, Spool};
 use crate::wire::{ForwardedPermissionRequest, ProcessMark};
@@ -30,8 +30,16 @@ struct Waiting {
     target: String,
 }
 
+/// Whether a host asks its own person while its hook asks ours.
+pub(super) fn asks_beside(host: Host) -> bool {
+    match host {
+        Host::ClaudeCode => true,
+        Host::Codex | Host::Gemini | Host::Opencode | Host::Pi => false,
+    }
+}
+
 /// Has the hooks end that wait for an answer to what is over.
-pub(super) fn withdraw(place: &Place<'_>, ended: &Ended) {
+pub(super) fn withdraw(place: &Place<'_>, host: Host, ended: &Ended) {
     // Who never asked has no spool, and nothing to take back.
     let Ok(spool) = place.spool(Missing::Fail) else {
         return;
@@ -40,12 +48,11 @@ pub(super) fn withdraw(place: &Place<'_>, ended: &Ended) {
     match &ended.what {
         Over::Call(call) => {
             let of_use = use_mark(session, call);
+            let is_known = of_use.is_some_and(|mark| tell(place, &spool, ended, &mark) > 0);
             let alike = permission_mark(session, call);
-            let is_known = of_use.is_some_and(|mark| {
-                spool.take_answered(&mark) || tell(place, &spool, ended, &mark) > 0
-            });
-            // Of what was let run here the end says nothing about others that are alike.
-            if !is_known && !spool.take_answered(&alike) {
+            // A host that waits for its hook has asked nobody, so its own person has answered nothing. And of what was let run here the
+            // end says nothing about others that are alike.
+            if !is_known && asks_beside(host) && !spool.take_answered(&alike) {
                 tell(place, &spool, ended, &alike);
             }
         }
