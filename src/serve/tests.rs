@@ -155,6 +155,8 @@ enum Content {
     AsksRules(&'static str),
     /// As above, where nobody is to be asked even where a rule says so.
     AsksVerdict(&'static str),
+    /// The same about one name of a call.
+    AsksGuard(&'static str),
     /// As above, without the facts that policy judges.
     WithoutFacts,
     /// As above, with text that had to be replaced.
@@ -189,9 +191,10 @@ impl Content {
     /// What is granted with it.
     fn grants(self) -> Option<&'static str> {
         match self {
-            Self::Asks(command) | Self::AsksRules(command) | Self::AsksVerdict(command) => {
-                Some(command)
-            }
+            Self::Asks(command)
+            | Self::AsksRules(command)
+            | Self::AsksVerdict(command)
+            | Self::AsksGuard(command) => Some(command),
             Self::WithoutFacts | Self::Replaced => Some("ls"),
             Self::Torn | Self::NoRequest | Self::Misaddressed | Self::OwnAsk | Self::Misnamed => {
                 None
@@ -204,9 +207,10 @@ impl Content {
         let mut value = "ls";
         let mut facts = true;
         match self {
-            Self::Asks(command) | Self::AsksRules(command) | Self::AsksVerdict(command) => {
-                value = command;
-            }
+            Self::Asks(command)
+            | Self::AsksRules(command)
+            | Self::AsksVerdict(command)
+            | Self::AsksGuard(command) => value = command,
             Self::WithoutFacts => facts = false,
             Self::Replaced => {}
             Self::Torn => return format!("{{\"nonce\":{nonce}").into_bytes(),
@@ -228,8 +232,9 @@ impl Content {
             "sessionApproval": {"grants": [{"surface": "bash", "pattern": value}]},
             "relay": {
                 "v": 1, "held": held, "nonce": nonce.to_string(),
-                "rulesOnly": matches!(self, Self::AsksRules(_) | Self::AsksVerdict(_)),
-                "verdictOnly": matches!(self, Self::AsksVerdict(_)),
+                "rulesOnly": matches!(self, Self::AsksRules(_) | Self::AsksVerdict(_) | Self::AsksGuard(_)),
+                "verdictOnly": matches!(self, Self::AsksVerdict(_) | Self::AsksGuard(_)),
+                "guard": matches!(self, Self::AsksGuard(_)),
             },
         })
         .to_string()
@@ -1076,7 +1081,8 @@ impl Model {
                 *granted == command && to.as_ref().is_none_or(|to| *to == requester)
             })
         };
-        if let Content::Asks(command) | Content::AsksRules(command) = file.content
+        if let Content::Asks(command) | Content::AsksRules(command) | Content::AsksGuard(command) =
+            file.content
             && (self.rules.allows(command) || is_granted(command) && !self.rules.denies(command))
         {
             self.licensed.insert(pair.clone());

@@ -22,7 +22,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Authority, Pending, Person, Stage, State};
+use super::{Authority, Pending, Person, Reach, Stage, State};
 use crate::audit::{Entry, Event};
 use crate::clock::Moment;
 use crate::policy::{Bounds, Enveloped, Policy, RulesInForce};
@@ -140,7 +140,9 @@ impl State {
                 return Next::Others;
             }
             Chain::Unasked => {
-                ask.alone_until = Some(now.after(CHAIN_GRACE));
+                // What no person is to be asked about has no end of its time alone.
+                let is_for_a_person = ask.reach == Reach::Anybody;
+                ask.alone_until = is_for_a_person.then(|| now.after(CHAIN_GRACE));
                 if has_place {
                     ask.chain = Chain::Due;
                     self.chains += 1;

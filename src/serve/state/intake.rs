@@ -319,6 +319,9 @@ impl State {
             self.end_waiting(&id, "no rule is about it by now", effects);
             return self.leave(&request, effects);
         }
+        if self.hears_links_alone(&request) {
+            return self.hear_links(now, request, look, effects);
+        }
         if judgement.verdict == Verdict::Ask {
             self.note_why(&request, judgement.asked_because.as_ref());
         }
@@ -375,6 +378,29 @@ impl State {
                 }
                 self.escalate(now, &id, request, effects);
             }
+        }
+    }
+
+    /// Goes on with an ask that only the chain is to hear of, behind the rules: by what a link has ruled, else by the next one.
+    fn hear_links(
+        &mut self,
+        now: Moment,
+        request: ForwardedPermissionRequest,
+        look: Look,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.settle_as_ruled(&request, effects) {
+            return;
+        }
+        match look {
+            Look::Turn if self.shutting_down => self.unavailable(&request, ENDED, effects),
+            Look::Turn => {
+                let id = request.id.clone();
+                self.end_waiting(&id, "only rules were asked", effects);
+                self.escalate(now, &id, request, effects);
+            }
+            Look::First | Look::Waiting | Look::Asked if self.shutting_down => {}
+            Look::First | Look::Waiting | Look::Asked => self.begin_chain(&request, effects),
         }
     }
 

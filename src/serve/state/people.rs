@@ -84,7 +84,12 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         if self.is_left(&request.id) {
-            return self.leave(request, effects);
+            let is_heard = self.hears_links_alone(request)
+                && self.ask_chain(now, request, Authority::Nobody, effects) == Next::Chain;
+            if !is_heard {
+                self.leave(request, effects);
+            }
+            return;
         }
         if self.ask_chain(now, request, authority, effects) == Next::Chain {
             return;
@@ -108,6 +113,13 @@ impl State {
     pub(super) fn is_left(&self, id: &RequestId) -> bool {
         let ask = self.asks.get(id);
         ask.is_some_and(|ask| ask.reach != Reach::Anybody)
+    }
+
+    /// Whether an ask is for the chain, and for no person: a rule has it asked, it is about one name of a call, and a link may deny the call
+    /// by that name as by any other.
+    pub(super) fn hears_links_alone(&self, request: &ForwardedPermissionRequest) -> bool {
+        let ask = self.asks.get(&request.id);
+        request.is_guard() && ask.is_some_and(|ask| ask.reach == Reach::VerdictOnly)
     }
 
     /// Why an ask cannot be passed on: it has come through here, or through the parent, or through too many.

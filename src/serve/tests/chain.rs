@@ -589,3 +589,55 @@ fn no_link_allows_anything_while_the_configuration_is_broken() {
     denied.says("a", Ruling::Deny);
     assert!(!denied.decision("a").unwrap().is_approved());
 }
+
+/// A model in which a rule has `ls` asked, as one name of a call, and no person is to be.
+fn guarding(person: Person) -> Model {
+    let mut model = model(person, None, &["a1", "a2"]);
+    model.renew(Rules::Clamped, &["a1", "a2"]);
+    model.put("a", Content::AsksGuard("ls"), false);
+    model.list();
+    model.settle();
+    model
+}
+
+#[test]
+fn a_link_hears_of_each_name_of_a_call_and_its_deny_counts() {
+    for person in [Person::Here, Person::Nobody] {
+        let mut model = guarding(person);
+        assert_eq!(model.links_asked(), [("a", "a1")]);
+        // However long it takes, no person is asked instead.
+        model.pass(10_000);
+        assert_eq!((shown(&model), model.decision("a")), (None, None));
+        model.says("a", Ruling::Defer);
+        model.says("a", Ruling::Deny);
+        let reason = Some("so it says".to_owned());
+        let by = link("a2", AuthorizerVerdict::Deny, reason.as_deref());
+        assert_eq!(model.decision("a"), Some(&Decision::denied(reason, by)));
+        assert_eq!(shown(&model), None);
+    }
+}
+
+#[test]
+fn what_no_link_rules_on_is_told_as_asked_where_no_person_is_to_be() {
+    for rulings in [
+        [Ruling::Defer, Ruling::Defer],
+        // The configuration is broken: no allow counts.
+        [Ruling::Defer, Ruling::Allow],
+    ] {
+        let mut model = guarding(Person::Here);
+        for ruling in rulings {
+            model.says("a", ruling);
+        }
+        assert!(model.decision("a").is_some_and(Decision::is_unasked));
+        assert_eq!(shown(&model), None);
+        assert!(model.logged(audit::Event::Waiting).is_empty());
+    }
+    // Rules that come meanwhile decide it, and an end settles it.
+    let mut model = guarding(Person::Here);
+    model.renew(Rules::First, &["a1", "a2"]);
+    assert!(model.decision("a").is_some_and(Decision::is_approved));
+    let mut model = guarding(Person::Here);
+    model.step(Event::Shutdown);
+    model.settle();
+    assert!(!model.decision("a").is_none_or(Decision::is_approved));
+}
