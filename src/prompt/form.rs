@@ -264,7 +264,9 @@ impl Desk {
 
     fn take(&mut self, now: Moment, number: u64, reply: FormReply) {
         let before = self.replied_at.replace(now);
-        let Some(open) = self.open.take_if(|open| open.number == number) else {
+        // One that is still to be sent has been seen by nobody.
+        let is_it = |open: &mut Open| open.number == number && open.put_at <= now;
+        let Some(open) = self.open.take_if(is_it) else {
             // A form that was taken back, and that the client has left where it was: the answer is to nothing that is asked.
             return;
         };
@@ -607,6 +609,9 @@ mod tests {
             };
             assert_eq!(after, Duration::from_secs(seconds));
             number = again;
+            // What has not been sent yet cannot be answered.
+            scene.reply_after(999, number, accepted("Yes"));
+            assert!(scene.event().is_none());
             scene.now = scene.now.after(after);
         }
         scene.reply_after(10, number, FormReply::Dismissed);
