@@ -137,18 +137,47 @@ struct Pages {
 impl Sheet {
     /// The first page of a question.
     pub fn new(question: Question, layout: Layout) -> Self {
-        let extent = if question.step == Step::Together {
+        Self {
+            extent: Self::extent(&question, layout.budget),
+            question,
+            layout,
+            page: 0,
+            back: None,
+        }
+    }
+
+    /// It in a client that shows so much: from its first page on, where that is not what it was laid out for.
+    #[must_use]
+    pub fn in_room(self, room: Room) -> Self {
+        if self.layout.room == room {
+            return self;
+        }
+        match self.back {
+            Some(back) => back.0.in_room(room),
+            None => Self {
+                page: 0,
+                extent: Self::extent(&self.question, self.layout.budget),
+                layout: Layout {
+                    room,
+                    ..self.layout
+                },
+                ..self
+            },
+        }
+    }
+
+    /// Whether a client that shows so much shows this whole.
+    pub fn fits(&self, room: Room) -> bool {
+        let own = self.layout.room;
+        own.rows <= room.rows && own.columns <= room.columns
+    }
+
+    fn extent(question: &Question, budget: Budget) -> Extent {
+        if question.step == Step::Together {
             // Each ask that is answered has to be named.
             Extent::Everything
         } else {
-            Extent::Within(layout.budget)
-        };
-        Self {
-            question,
-            layout,
-            extent,
-            page: 0,
-            back: None,
+            Extent::Within(budget)
         }
     }
 
