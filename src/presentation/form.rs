@@ -54,6 +54,8 @@ pub struct Room {
 /// What may be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
+    /// No alone.
+    Denial,
     /// Yes and no, about the one ask.
     Plain,
     /// All that a person may choose.
@@ -144,6 +146,14 @@ impl Sheet {
             page: 0,
             back: None,
         }
+    }
+
+    /// It without a yes, and with the reason for that.
+    #[must_use]
+    pub fn without_yes(mut self, why: &str) -> Self {
+        self.question.core.push(Fact::line("no yes here", why));
+        self.layout.offer = Offer::Denial;
+        self
     }
 
     /// It in a client that shows so much: from its first page on, where that is not what it was laid out for.
@@ -272,7 +282,7 @@ impl Sheet {
                 Meaning::Choose(Choice::Deny | Choice::DenyWithReason(_))
                 | Meaning::AskReason
                 | Meaning::NotOffered => false,
-                Meaning::Choose(Choice::Once) => true,
+                Meaning::Choose(Choice::Once) => self.layout.offer != Offer::Denial,
                 Meaning::Choose(Choice::Session { .. }) | Meaning::AskScope(_) => all,
             };
             if offered && is_seen {

@@ -14,11 +14,12 @@ use std::time::Duration;
 use super::countdown::span;
 use super::{Answerer, PersonEvent, PersonEvents, Prompter, named, question};
 use crate::clock::{self, Moment};
+use crate::policy::{Bounds, Enveloped, Family, RulesInForce};
 use crate::presentation::fit::Budget;
 use crate::presentation::form::{Form, Layout, Offer, Room, Said, Sheet, denial};
 use crate::presentation::text;
 use crate::serve::Shown;
-use crate::wire::{Digest, RequestId, UserSurface};
+use crate::wire::{Digest, RequestId, Ruling, UserSurface};
 
 /// An answer that comes sooner than this after its form is no person's.
 const TOO_SOON: Duration = Duration::from_millis(400);
@@ -94,6 +95,8 @@ pub struct FormSettings {
     pub client: String,
     /// Who is credited.
     pub credit: Credit,
+    /// Families of surfaces on which a yes of the client counts although it is a program's.
+    pub trusted: Vec<Family>,
     /// How much of an ask is put on pages at first.
     pub budget: Budget,
 }
@@ -224,6 +227,9 @@ impl Desk {
 
     fn show(&mut self, now: Moment, shown: Shown) {
         let (_, question) = question(&shown);
+        // A program's yes is bounded as a link's of the chain is.
+        let bounds = Bounds::of(&shown.request);
+        let held = bounds.hold(Ruling::Allow, &self.settings.trusted, RulesInForce::Whole);
         let around = (self.look)();
         let layout = Layout {
             room: around.room,
@@ -240,7 +246,14 @@ impl Desk {
             id: shown.request.id,
             digest: shown.digest,
         };
-        let sheet = Sheet::new(question, layout);
+        let mut sheet = Sheet::new(question, layout);
+        if let (Enveloped::Capped(cap), Credit::Program) = (held, self.settings.credit) {
+            let why = format!(
+                "a yes of {} would not count, {cap}; a person at `askrelay serve` can say it",
+                self.program
+            );
+            sheet = sheet.without_yes(&why);
+        }
         self.put(now, asked, sheet, around, shown.time_left, None);
     }
 
@@ -446,6 +459,7 @@ mod tests {
             let settings = FormSettings {
                 client: "claude-code".into(),
                 credit,
+                trusted: vec![Family::Path],
                 budget: Budget::default(),
             };
             let room = Room {
@@ -668,6 +682,43 @@ mod tests {
             cause.contains("dismissed at once, three times in a row"),
             "{cause}"
         );
+    }
+
+    #[test]
+    fn where_a_yes_of_a_program_would_not_count_there_is_none_and_that_is_said() {
+        for (surface, is_offered) in [
+            ("bash", true),
+            ("path_write", true),
+            ("external_directory", false),
+            ("", false),
+        ] {
+            let mut shown = asking("a", "/etc/passwd");
+            shown.request.surface = Some(surface.to_owned());
+            let mut scene = Scene::new(Credit::Program);
+            let (mut number, mut form) = scene.show(shown);
+            let mut read = form.message.clone();
+            while let Some(on) = form
+                .options
+                .iter()
+                .find(|label| label.starts_with("Read on"))
+            {
+                scene.reply_after(1_000, number, accepted(on));
+                (number, form) = scene.last();
+                read.push_str(&form.message);
+            }
+            assert_eq!(
+                form.options.contains(&"Yes".to_owned()),
+                is_offered,
+                "{form:?}"
+            );
+            assert_eq!(read.contains("no yes here"), !is_offered, "{read}");
+            if !is_offered {
+                scene.reply_after(1_000, number, accepted("Yes"));
+                assert!(scene.event().is_none());
+                scene.reply_after(1_000, scene.last().0, accepted("No"));
+                assert_eq!(chosen(scene.event()).0, Choice::Deny);
+            }
+        }
     }
 
     #[test]

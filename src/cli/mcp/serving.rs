@@ -116,11 +116,14 @@ impl<'a> Serving<'a> {
         if self.env.text(env::AGENT).is_none() && !hello.name.is_empty() {
             wanted.agent = wanted.agent.or_else(|| Some(hello.name.clone()));
         }
+        let trust = &self.loaded.config.authorizer_trust;
+        let trusted = trust.get(&form_program(&hello.name)).cloned();
         let prepared = Prepared::new(self.env, self.place, self.loaded, wanted)?;
         let (events, person) = mpsc::unbounded_channel();
         let settings = FormSettings {
             client: hello.name.clone(),
             credit: Credit::Program,
+            trusted: trusted.unwrap_or_default(),
             budget: prepared.dialog.budget,
         };
         let (prompter, replies) = FormPrompter::new(
