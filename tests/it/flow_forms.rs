@@ -1,5 +1,10 @@
 //! `askrelay mcp --serve`: a session whose asks are forms in a client of the protocol, which is scripted here.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the settings of the client are files of its own"
+)]
+
 use std::process::Command;
 use std::time::Duration;
 
