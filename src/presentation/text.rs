@@ -283,8 +283,8 @@ pub fn before_split_escape(text: &str, at: usize) -> usize {
 }
 
 /// Rows of at most `columns` columns that, one after the other, are exactly the visible `line`. They break behind a space
-/// where one stands in the second half of a row. Without columns there are no rows; a character that is wider than a whole row
-/// becomes `…`.
+/// where one stands in the second half of a row, and otherwise not within one of our escapes that has room in a row. Without columns
+/// there are no rows; a character that is wider than a whole row becomes `…`.
 pub fn wrap(line: &str, columns: usize) -> Vec<String> {
     if columns == 0 {
         return Vec::new();
@@ -297,7 +297,10 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
     let mut taken = 0;
     // Bytes and columns of the row up to and with its last space.
     let mut space = (0, 0);
+    let mut next = 0;
     for (cluster, wide) in clusters(line) {
+        let at = next;
+        next += cluster.len();
         let (cluster, wide) = if wide > columns {
             ("…", 1)
         } else {
@@ -305,9 +308,14 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
         };
         if taken + wide > columns {
             let (bytes, columns_before) = space;
+            // Of an escape each character takes a byte and a column.
+            let split = at - before_split_escape(line, at);
             let rest = if columns_before * 2 > columns && columns_before < taken {
                 taken -= columns_before;
                 row.split_off(bytes)
+            } else if split > 0 && split < row.len() {
+                taken = split;
+                row.split_off(row.len() - split)
             } else {
                 taken = 0;
                 String::new()

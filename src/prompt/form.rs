@@ -14,11 +14,12 @@ use std::time::Duration;
 use super::countdown::span;
 use super::{Answerer, PersonEvent, PersonEvents, Prompter, named, question};
 use crate::clock::{self, Moment};
+use crate::policy::{Bounds, Enveloped, Family, RulesInForce};
 use crate::presentation::fit::Budget;
 use crate::presentation::form::{Form, Layout, Offer, Room, Said, Sheet, denial};
 use crate::presentation::text;
 use crate::serve::Shown;
-use crate::wire::{Digest, RequestId, UserSurface};
+use crate::wire::{Digest, RequestId, Ruling, UserSurface};
 
 /// An answer that comes sooner than this after its form is no person's.
 const TOO_SOON: Duration = Duration::from_millis(400);
@@ -65,6 +66,19 @@ pub enum FormReply {
     Failed(String),
 }
 
+/// What stands around the forms of a client, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Around {
+    /// How much of a form's text it shows for certain.
+    pub room: Room,
+    /// The state of whatever could have its forms answered by others: the same where nothing of it was changed. The error says why no
+    /// answer of it counts.
+    pub settings: Result<Digest, String>,
+}
+
+/// Looks at what stands around the forms of a client. What it reads is small.
+pub type LookAround = Box<dyn Fn() -> Around + Send>;
+
 /// Who is credited with what a form says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credit {
@@ -81,8 +95,8 @@ pub struct FormSettings {
     pub client: String,
     /// Who is credited.
     pub credit: Credit,
-    /// How much of a form's text the client shows.
-    pub room: Room,
+    /// Families of surfaces on which a yes of the client counts although it is a program's.
+    pub trusted: Vec<Family>,
     /// How much of an ask is put on pages at first.
     pub budget: Budget,
 }
@@ -116,9 +130,10 @@ impl FormPrompter {
     pub fn new(
         client: Box<dyn FormClient>,
         settings: FormSettings,
+        look: LookAround,
         events: PersonEvents,
     ) -> (Self, FormReplies) {
-        let desk = Arc::new(Mutex::new(Desk::new(client, settings, events)));
+        let desk = Arc::new(Mutex::new(Desk::new(client, settings, look, events)));
         (Self(Arc::clone(&desk)), FormReplies(desk))
     }
 }
@@ -164,6 +179,8 @@ struct Open {
     left: Option<Duration>,
     number: u64,
     put_at: Moment,
+    /// What could have it answered by others, as it was when it was put.
+    settings: Digest,
     /// How often it was put again in a row.
     again: u32,
 }
@@ -178,6 +195,7 @@ struct Again {
 struct Desk {
     client: Box<dyn FormClient>,
     settings: FormSettings,
+    look: LookAround,
     /// The name of the client as a program.
     program: Arc<str>,
     events: PersonEvents,
@@ -189,9 +207,15 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(client: Box<dyn FormClient>, settings: FormSettings, events: PersonEvents) -> Self {
+    fn new(
+        client: Box<dyn FormClient>,
+        settings: FormSettings,
+        look: LookAround,
+        events: PersonEvents,
+    ) -> Self {
         Self {
             client,
+            look,
             program: form_program(&settings.client).into(),
             settings,
             events,
@@ -203,8 +227,12 @@ impl Desk {
 
     fn show(&mut self, now: Moment, shown: Shown) {
         let (_, question) = question(&shown);
+        // A program's yes is bounded as a link's of the chain is.
+        let bounds = Bounds::of(&shown.request);
+        let held = bounds.hold(Ruling::Allow, &self.settings.trusted, RulesInForce::Whole);
+        let around = (self.look)();
         let layout = Layout {
-            room: self.settings.room,
+            room: around.room,
             budget: self.settings.budget,
             offer: match self.settings.credit {
                 Credit::Program => Offer::Plain,
@@ -218,13 +246,15 @@ impl Desk {
             id: shown.request.id,
             digest: shown.digest,
         };
-        self.put(
-            now,
-            asked,
-            Sheet::new(question, layout),
-            shown.time_left,
-            None,
-        );
+        let mut sheet = Sheet::new(question, layout);
+        if let (Enveloped::Capped(cap), Credit::Program) = (held, self.settings.credit) {
+            let why = format!(
+                "a yes of {} would not count, {cap}; a person at `askrelay serve` can say it",
+                self.program
+            );
+            sheet = sheet.without_yes(&why);
+        }
+        self.put(now, asked, sheet, around, shown.time_left, None);
     }
 
     fn put(
@@ -232,9 +262,15 @@ impl Desk {
         now: Moment,
         asked: Asked,
         sheet: Sheet,
+        around: Around,
         left: Option<Duration>,
         again: Option<Again>,
     ) {
+        let settings = match around.settings {
+            Ok(settings) => settings,
+            Err(why) => return self.nobody(asked, why),
+        };
+        let sheet = sheet.in_room(around.room);
         let Again { times, after } = again.unwrap_or_default();
         self.count += 1;
         let mut form = sheet.form();
@@ -252,6 +288,7 @@ impl Desk {
             left,
             number: self.count,
             put_at: now.after(after),
+            settings,
             again: times,
         });
     }
@@ -264,7 +301,9 @@ impl Desk {
 
     fn take(&mut self, now: Moment, number: u64, reply: FormReply) {
         let before = self.replied_at.replace(now);
-        let Some(open) = self.open.take_if(|open| open.number == number) else {
+        // One that is still to be sent has been seen by nobody.
+        let is_it = |open: &mut Open| open.number == number && open.put_at <= now;
+        let Some(open) = self.open.take_if(is_it) else {
             // A form that was taken back, and that the client has left where it was: the answer is to nothing that is asked.
             return;
         };
@@ -272,11 +311,13 @@ impl Desk {
         let is_soon = now.since(seen_at) < TOO_SOON;
         let is_too_soon = is_soon && self.settings.credit == Credit::Person;
         let client = text::clip_utf16(&self.settings.client, MAX_TOLD).into_owned();
+        // The next form is put with what is seen now: nothing lies between the two that nobody looks at.
+        let around = (self.look)();
         let said = match reply {
             FormReply::Dismissed if is_soon => {
                 let why = "the form was dismissed at once";
                 let after = BREATHER * (open.again + 1);
-                return self.again(now, open, why, after);
+                return self.again(now, open, around, why, after);
             }
             FormReply::Dismissed => {
                 return self.nobody(open.asked, format!("the form was dismissed in {client}"));
@@ -287,7 +328,18 @@ impl Desk {
             }
             FormReply::Accepted { .. } | FormReply::Declined if is_too_soon => {
                 let why = "the form was answered sooner than anybody can have read it";
-                return self.again(now, open, why, Duration::ZERO);
+                return self.again(now, open, around, why, Duration::ZERO);
+            }
+            FormReply::Accepted { .. } | FormReply::Declined
+                if around.settings.as_ref() != Ok(&open.settings) =>
+            {
+                let why =
+                    "settings that could have the form answered were changed while it was open";
+                return self.again(now, open, around, why, Duration::ZERO);
+            }
+            FormReply::Accepted { .. } if !open.sheet.fits(around.room) => {
+                let why = "the window was made too small for the form while it was open";
+                return self.again(now, open, around, why, Duration::ZERO);
             }
             FormReply::Declined => Said::Chosen(denial(None)),
             FormReply::Accepted { answer, reason } => match answer {
@@ -323,10 +375,11 @@ impl Desk {
                     by,
                 }
             }
-            Said::Next(sheet) => return self.put(now, asked, *sheet, None, None),
+            Said::Next(sheet) => return self.put(now, asked, *sheet, around, None, None),
             Said::NotOffered => {
                 let why = "the form was answered with none of its options";
-                return self.again(now, Open { asked, ..open }, why, Duration::ZERO);
+                let open = Open { asked, ..open };
+                return self.again(now, open, around, why, Duration::ZERO);
             }
         };
         // The session may have ended meanwhile; then nobody needs to know.
@@ -334,11 +387,11 @@ impl Desk {
     }
 
     /// Puts a form again that has got no answer, but not for ever: whatever answers so may never answer otherwise.
-    fn again(&mut self, now: Moment, open: Open, why: &str, after: Duration) {
+    fn again(&mut self, now: Moment, open: Open, around: Around, why: &str, after: Duration) {
         if open.again < MOST_AGAIN {
             let times = open.again + 1;
             let again = Some(Again { times, after });
-            self.put(now, open.asked, open.sheet, open.left, again);
+            self.put(now, open.asked, open.sheet, around, open.left, again);
         } else {
             let client = text::clip_utf16(&self.settings.client, MAX_TOLD).into_owned();
             self.nobody(
@@ -395,6 +448,7 @@ mod tests {
         desk: Desk,
         client: Fake,
         events: UnboundedReceiver<PersonEvent>,
+        around: Arc<Mutex<Around>>,
         now: Moment,
     }
 
@@ -405,14 +459,22 @@ mod tests {
             let settings = FormSettings {
                 client: "claude-code".into(),
                 credit,
-                room: Room {
-                    rows: 4,
-                    columns: 72,
-                },
+                trusted: vec![Family::Path],
                 budget: Budget::default(),
             };
+            let room = Room {
+                rows: 4,
+                columns: 72,
+            };
+            let around = Arc::new(Mutex::new(Around {
+                room,
+                settings: Ok(Digest::of(b"before")),
+            }));
+            let seen = Arc::clone(&around);
+            let look: LookAround = Box::new(move || seen.lock().unwrap().clone());
             Self {
-                desk: Desk::new(Box::new(client.clone()), settings, sender),
+                around,
+                desk: Desk::new(Box::new(client.clone()), settings, look, sender),
                 client,
                 events,
                 now: Moment::default().after(Duration::from_secs(100)),
@@ -607,7 +669,12 @@ mod tests {
             };
             assert_eq!(after, Duration::from_secs(seconds));
             number = again;
-            scene.now = scene.now.after(after);
+            // What has not been sent yet cannot be answered.
+            scene.reply_after(999, number, accepted("Yes"));
+            assert!(scene.event().is_none());
+            scene.now = scene
+                .now
+                .after(after.saturating_sub(Duration::from_millis(999)));
         }
         scene.reply_after(10, number, FormReply::Dismissed);
         let cause = unanswered(scene.event());
@@ -615,6 +682,104 @@ mod tests {
             cause.contains("dismissed at once, three times in a row"),
             "{cause}"
         );
+    }
+
+    #[test]
+    fn where_a_yes_of_a_program_would_not_count_there_is_none_and_that_is_said() {
+        for (surface, is_offered) in [
+            ("bash", true),
+            ("path_write", true),
+            ("external_directory", false),
+            ("", false),
+        ] {
+            let mut shown = asking("a", "/etc/passwd");
+            shown.request.surface = Some(surface.to_owned());
+            let mut scene = Scene::new(Credit::Program);
+            let (mut number, mut form) = scene.show(shown);
+            let mut read = form.message.clone();
+            while let Some(on) = form
+                .options
+                .iter()
+                .find(|label| label.starts_with("Read on"))
+            {
+                scene.reply_after(1_000, number, accepted(on));
+                (number, form) = scene.last();
+                read.push_str(&form.message);
+            }
+            assert_eq!(
+                form.options.contains(&"Yes".to_owned()),
+                is_offered,
+                "{form:?}"
+            );
+            assert_eq!(read.contains("no yes here"), !is_offered, "{read}");
+            if !is_offered {
+                scene.reply_after(1_000, number, accepted("Yes"));
+                assert!(scene.event().is_none());
+                scene.reply_after(1_000, scene.last().0, accepted("No"));
+                assert_eq!(chosen(scene.event()).0, Choice::Deny);
+            }
+        }
+    }
+
+    #[test]
+    fn where_settings_have_forms_answered_none_is_put_and_no_answer_counts() {
+        let cause = "settings.json has a hook";
+        let hooked = Err(cause.to_owned());
+        let mut scene = Scene::new(Credit::Program);
+        scene.around.lock().unwrap().settings = hooked.clone();
+        scene.desk.show(scene.now, asking("a", "make"));
+        assert!(scene.client.0.lock().unwrap().is_empty());
+        assert_eq!(unanswered(scene.event()), cause);
+        for reply in [accepted("Yes"), FormReply::Declined] {
+            let mut scene = Scene::new(Credit::Program);
+            let (number, _) = scene.show(asking("a", "make"));
+            scene.around.lock().unwrap().settings = hooked.clone();
+            scene.reply_after(1_000, number, reply);
+            assert_eq!(unanswered(scene.event()), cause);
+            assert_eq!(scene.last().0, number);
+        }
+    }
+
+    #[test]
+    fn a_form_beside_which_settings_were_changed_is_put_again_but_not_for_ever() {
+        let mut scene = Scene::new(Credit::Program);
+        let (mut number, _) = scene.show(asking("a", "make"));
+        let changed = |scene: &Scene, to: &[u8]| {
+            scene.around.lock().unwrap().settings = Ok(Digest::of(to));
+        };
+        for to in [b"one", b"two"] {
+            changed(&scene, to);
+            scene.reply_after(1_000, number, accepted("Yes"));
+            assert!(scene.event().is_none());
+            assert_ne!(scene.last().0, number);
+            number = scene.last().0;
+        }
+        changed(&scene, b"six");
+        scene.reply_after(1_000, number, accepted("Yes"));
+        let cause = unanswered(scene.event());
+        assert!(cause.contains("settings"), "{cause}");
+        // What is put again counts where nothing has changed since.
+        let (number, _) = scene.show(asking("b", "make"));
+        changed(&scene, b"ten");
+        scene.reply_after(1_000, number, accepted("Yes"));
+        let (number, _) = scene.last();
+        scene.reply_after(1_000, number, accepted("Yes"));
+        assert_eq!(chosen(scene.event()).0, Choice::Once);
+    }
+
+    #[test]
+    fn a_window_that_was_made_smaller_has_the_form_from_its_first_page_on() {
+        let mut scene = Scene::new(Credit::Program);
+        let (number, _) = scene.show(asking("a", "make"));
+        scene.around.lock().unwrap().room = Room {
+            rows: 1,
+            columns: 50,
+        };
+        scene.reply_after(1_000, number, accepted("Yes"));
+        assert!(scene.event().is_none());
+        let (_, form) = scene.last();
+        assert_eq!(form.message, "command : make");
+        assert!(!form.options.contains(&"Yes".to_owned()), "{form:?}");
     }
 
     #[test]

@@ -23,7 +23,8 @@ mod view;
 
 pub use app::{DialogSettings, Presses};
 pub use form::{
-    Credit, FormClient, FormPrompter, FormReplies, FormReply, FormSettings, form_program,
+    Around, Credit, FormClient, FormPrompter, FormReplies, FormReply, FormSettings, LookAround,
+    form_program,
 };
 pub use inbox::InboxSettings;
 pub use keys::DEAD_TIME;

@@ -147,6 +147,7 @@ struct Content {
     mode: u32,
     uid: u32,
     gid: u32,
+    stamp: [u64; 4],
 }
 
 impl ForeignFile {
@@ -201,6 +202,12 @@ impl ForeignFile {
             mode: facts.mode() & 0o7777,
             uid: facts.uid(),
             gid: facts.gid(),
+            stamp: [
+                facts.ino(),
+                facts.ctime().cast_unsigned(),
+                facts.ctime_nsec().cast_unsigned(),
+                facts.size(),
+            ],
         }))
     }
 
@@ -217,6 +224,11 @@ impl ForeignFile {
     /// Its bytes; `None` where it is not there.
     pub fn bytes(&self) -> Option<&[u8]> {
         self.content.as_ref().map(|content| &*content.bytes)
+    }
+
+    /// Which file it is, when it was changed last, and its size, where it is there: what was changed in between has another.
+    pub fn stamp(&self) -> Option<[u64; 4]> {
+        self.content.as_ref().map(|content| content.stamp)
     }
 
     /// Its permission bits, where it is there.

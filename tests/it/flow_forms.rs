@@ -1,5 +1,11 @@
 //! `askrelay mcp --serve`: a session whose asks are forms in a client of the protocol, which is scripted here.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the settings of the client are files of its own"
+)]
+
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -29,7 +35,16 @@ impl Agent {
         env: &[(&str, &str)],
         capabilities: &Value,
     ) -> Self {
-        let mut command = spool.relay();
+        Self::started(name, spool.relay(), args, env, capabilities)
+    }
+
+    fn started(
+        name: &str,
+        mut command: Command,
+        args: &[&str],
+        env: &[(&str, &str)],
+        capabilities: &Value,
+    ) -> Self {
         command
             .args(["mcp", "--serve"])
             .args(args)
@@ -49,6 +64,16 @@ impl Agent {
             agent.messages().into_iter().find(said_hello)
         });
         agent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        agent
+    }
+
+    /// One that serves P for an agent that was started in this directory.
+    fn in_directory(spool: &TestSpool, directory: &std::path::Path) -> Self {
+        let forms = json!({"elicitation": {"form": {}}});
+        let mut command = spool.relay();
+        command.current_dir(directory);
+        let agent = Self::started("claude-code", command, &["--session", "P"], &[], &forms);
+        until("a session that is served", || is_served(spool, "P"));
         agent
     }
 
@@ -86,6 +111,24 @@ impl Agent {
         });
         self.seen += 1;
         form
+    }
+
+    /// All pages of a form from this one on, and the last of them: how many there are depends on the window.
+    #[track_caller]
+    fn pages(&mut self, mut form: Value) -> (String, Value) {
+        let mut read = String::new();
+        loop {
+            read.push_str(text(&form));
+            read.push('\n');
+            let on = options(&form);
+            let on = on.iter().find(|label| label.starts_with("Read on"));
+            let Some(on) = on.map(|on| (*on).to_owned()) else {
+                return (read, form);
+            };
+            assert!(!options(&form).contains(&"Yes"), "{form}");
+            self.accept(&form, &json!({"answer": on}));
+            form = self.form();
+        }
     }
 
     fn reply(&mut self, form: &Value, result: &Value) {
@@ -140,7 +183,8 @@ fn what_no_rule_decides_is_a_form_and_its_answer_is_credited_to_the_client() {
         text(&form).starts_with("command : rm -rf build\n"),
         "{form}"
     );
-    assert!(text(&form).contains("scout"), "{form}");
+    let (read, form) = agent.pages(form);
+    assert!(read.contains("scout"), "{read}");
     assert_eq!(options(&form), ["No", "Yes"]);
     agent.accept(&form, &json!({"answer": "Yes"}));
     let ended = child.end();
@@ -222,6 +266,52 @@ fn a_form_that_is_put_away_or_answered_with_nothing_is_nobodys_decision() {
     let ended = child.end();
     let reason = ended.unruled().json["denialReason"].as_str().unwrap();
     assert!(reason.contains("none of its options"), "{reason}");
+}
+
+#[test]
+fn where_hooks_of_the_client_answer_its_forms_no_answer_counts() {
+    let spool = TestSpool::new();
+    let project = spool.below("project");
+    let settings = project.join(".claude/settings.local.json");
+    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    let mut agent = Agent::in_directory(&spool, &project);
+    let child = ask(&spool, "make");
+    let (_, form) = {
+        let form = agent.form();
+        agent.pages(form)
+    };
+    // A file that comes has it put again, and one that has such a hook leaves nobody who could answer.
+    std::fs::write(&settings, "{}").unwrap();
+    agent.accept(&form, &json!({"answer": "Yes"}));
+    let form = agent.form();
+    assert_eq!(options(&form), ["No", "Yes"]);
+    let hook = json!({"hooks": {"ElicitationResult": [{"hooks": []}]}});
+    std::fs::write(&settings, hook.to_string()).unwrap();
+    agent.accept(&form, &json!({"answer": "Yes"}));
+    for child in [child, ask(&spool, "make more")] {
+        let ended = child.end();
+        let reason = ended.unruled().json["denialReason"].as_str().unwrap();
+        assert!(
+            reason.contains("settings.local.json has a hook for ElicitationResult"),
+            "{reason}"
+        );
+    }
+    assert_eq!(ask_is_refused(&spool, &settings, "{"), "cannot be read");
+    std::fs::remove_file(&settings).unwrap();
+    let child = ask(&spool, "make again");
+    let form = agent.form();
+    let (_, form) = agent.pages(form);
+    agent.accept(&form, &json!({"answer": "Yes"}));
+    child.end().approved();
+}
+
+/// Asks beside these settings, and gives the part of the reason that is looked for.
+fn ask_is_refused(spool: &TestSpool, settings: &std::path::Path, text: &str) -> &'static str {
+    std::fs::write(settings, text).unwrap();
+    let ended = ask(spool, "make nothing").end();
+    let reason = ended.unruled().json["denialReason"].as_str().unwrap();
+    assert!(reason.contains("cannot be read"), "{reason}");
+    "cannot be read"
 }
 
 #[test]
@@ -326,7 +416,8 @@ fn the_agents_own_tool_asks_the_session_that_it_serves() {
     until("P is served", || is_served(&spool, "P"));
     call(&mut agent, "make");
     let form = agent.form();
-    assert!(text(&form).contains("inner"), "{form}");
+    let (read, form) = agent.pages(form);
+    assert!(read.contains("inner"), "{read}");
     agent.accept(&form, &json!({"answer": "Yes"}));
     assert!(result(&agent).contains("\"behavior\":\"allow\""));
     // Where a parent is named, that is who is asked, about what is asked here as well.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Args;
 use super::forms::{Client, Forms};
+use super::{Args, around};
 use crate::cli::env::{self, Env};
 use crate::cli::place::{Loaded, Place};
 use crate::cli::serve::{self, Prepared, Wanted};
@@ -94,7 +94,7 @@ impl<'a> Serving<'a> {
                 "serve it with `askrelay serve` in a terminal of its own",
             ));
         }
-        let Some(room) = elicitation::room(&hello.name) else {
+        if !elicitation::is_known(&hello.name) {
             return Err(Hinted::usage(
                 format!(
                     "it is not known that what is typed in {} for something else is no answer to a form; only of Claude Code it is",
@@ -102,7 +102,7 @@ impl<'a> Serving<'a> {
                 ),
                 "serve it with `askrelay serve` in a terminal of its own",
             ));
-        };
+        }
         if let Some(pid) = self.agent_above() {
             return Err(Hinted::usage(
                 format!(
@@ -116,15 +116,22 @@ impl<'a> Serving<'a> {
         if self.env.text(env::AGENT).is_none() && !hello.name.is_empty() {
             wanted.agent = wanted.agent.or_else(|| Some(hello.name.clone()));
         }
+        let trust = &self.loaded.config.authorizer_trust;
+        let trusted = trust.get(&form_program(&hello.name)).cloned();
         let prepared = Prepared::new(self.env, self.place, self.loaded, wanted)?;
         let (events, person) = mpsc::unbounded_channel();
         let settings = FormSettings {
             client: hello.name.clone(),
             credit: Credit::Program,
-            room,
+            trusted: trusted.unwrap_or_default(),
             budget: prepared.dialog.budget,
         };
-        let (prompter, replies) = FormPrompter::new(Box::new(Client(shown)), settings, events);
+        let (prompter, replies) = FormPrompter::new(
+            Box::new(Client(shown)),
+            settings,
+            around::looking(self.env.clone()),
+            events,
+        );
         forms.listen(replies);
         let server = prepared.start(Some(Box::new(prompter)), person)?;
         output::say(&format!(
