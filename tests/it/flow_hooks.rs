@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::grants::SUBAGENT;
+use crate::support::judges::Chain;
 use crate::support::processes::{Running, has_ended, run};
 use crate::support::spool::{TestSpool, eventually, names, read_json, until};
 
@@ -506,6 +507,28 @@ fn a_rule_that_is_made_while_the_question_waits_denies_by_whatever_name_it_is_fo
         server.choose(&question, "Yes");
         hook.end().denied("rule");
     }
+}
+
+#[test]
+fn a_link_that_denies_a_call_by_one_of_its_names_is_heard_before_anybody_is_asked() {
+    let spool = TestSpool::new();
+    let body = r#"if grep -q '"surface":"external_directory_write"'; then echo '{"verdict":"deny","reason":"it is not ours"}'; else echo '{"verdict":"defer"}'; fi"#;
+    let chain = Chain::default().link(&spool, "house", body).with(
+        "permission",
+        json!({"write": "ask", "external_directory_write": "ask"}),
+    );
+    let mut server = chain.serve(&spool, "main").select().start();
+    let within = spool.work().join("x").display().to_string();
+    let write = |path: &str| before("Write", &json!({"file_path": path, "content": "x"}));
+    let ended = spool.hook("claude-code", &write("/etc/motd"));
+    ended.denied("it is not ours");
+    assert!(!server.has_written_more(), "{}", server.running.stdout());
+    // What it leaves open is the person's.
+    let inside = with(write(&within), "cwd", json!(spool.work()));
+    let hook = spool.start_hook("claude-code", &inside);
+    let question = server.question();
+    server.choose(&question, "Yes");
+    hook.end().allowed();
 }
 
 #[test]
