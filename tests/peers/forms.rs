@@ -82,10 +82,14 @@ fn claude_code_without_a_person_puts_every_form_away_and_nobody_has_decided() {
 
 #[test]
 fn a_hook_of_claude_code_that_fills_forms_in_is_a_program_and_no_person() {
-    let says = json!({"hookSpecificOutput": {
-        "hookEventName": "Elicitation", "action": "accept", "content": {"answer": "Yes"},
-    }});
-    let hook = json!({"type": "command", "command": format!("echo '{says}'")});
+    // Without a terminal pages are small: it turns them, and says yes on the one that offers it.
+    let script = r#"input=$(cat)
+case "$input" in
+  *'"Yes"'*) answer=Yes ;;
+  *) answer=$(printf '%s' "$input" | sed -n 's/.*"\(Read on: page [0-9]* of [0-9]*\)".*/\1/p') ;;
+esac
+printf '{"hookSpecificOutput":{"hookEventName":"Elicitation","action":"accept","content":{"answer":"%s"}}}' "$answer""#;
+    let hook = json!({"type": "command", "command": script});
     let settings = json!({"hooks": {"Elicitation": [{"hooks": [hook]}]}});
     let decision = headless(Some(&settings));
     assert_eq!(decision["approved"], true, "{decision}");
