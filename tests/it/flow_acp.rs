@@ -54,12 +54,7 @@ fn request_of(id: &Value, session: &str, command: &str) -> Value {
 
 /// The messages that the client has got.
 fn messages(proxy: &Running) -> Vec<Value> {
-    let stdout = proxy.stdout();
-    let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
-    let messages = whole
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    messages.collect()
+    proxy.json_lines()
 }
 
 /// Waits for the answer to the request with this id, and gives it.

@@ -92,12 +92,7 @@ impl Agent {
     }
 
     fn messages(&self) -> Vec<Value> {
-        let stdout = self.running.stdout();
-        let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
-        let messages = whole
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap());
-        messages.collect()
+        self.running.json_lines()
     }
 
     /// The next form that is shown.

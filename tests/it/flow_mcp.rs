@@ -62,13 +62,8 @@ impl Client {
     }
 
     fn messages(&self) -> Vec<Value> {
-        let stdout = self.running.stdout();
-        let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
         // Nothing but messages of the protocol is ever written there.
-        let messages = whole
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap());
-        messages.collect()
+        self.running.json_lines()
     }
 
     #[track_caller]

@@ -15,9 +15,6 @@ use crate::wire::Hop;
 /// Most sessions of hosts, one started in another, that are named.
 const MAX_NESTED: usize = 4;
 
-const CLAUDE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
-/// The process of the Claude Code that runs a command or a hook.
-pub(super) const CLAUDE_PID: &str = "CLAUDE_PID";
 const GEMINI_SESSION: &str = "GEMINI_SESSION_ID";
 
 /// The session of opencode that runs a command. Our plugin sets it.
@@ -106,14 +103,15 @@ fn outer_sessions(env: &Env, host: Host, own: &str) -> Vec<Hop> {
     add(env.text(OPENCODE_SESSION), Host::Opencode);
     add(env.text(PI_SESSION), Host::Pi);
     // Of another host's hook this is the session around it; of its own it is the session itself.
-    add(env.text(CLAUDE_SESSION), Host::ClaudeCode);
+    add(env.text(env::CLAUDE_SESSION), Host::ClaudeCode);
     if host != Host::Gemini {
         add(env.text(GEMINI_SESSION), Host::Gemini);
     }
-    let mut pid = env.text(CLAUDE_PID).and_then(|pid| pid.parse().ok());
+    let mut pid = env.text(env::CLAUDE_PID).and_then(|pid| pid.parse().ok());
     for _ in 0..MAX_NESTED {
         let Some(claude) = pid else { break };
-        let [session, outer] = process::started_with(claude, [CLAUDE_SESSION, CLAUDE_PID]);
+        let [session, outer] =
+            process::started_with(claude, [env::CLAUDE_SESSION, env::CLAUDE_PID]);
         add(session, Host::ClaudeCode);
         pid = outer
             .and_then(|pid| pid.parse().ok())

@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use crate::cli::env::Env;
-use crate::cli::hook::lineage::CLAUDE_PID;
+use crate::cli::env::{self, Env};
 use crate::host::hook::Host;
 use crate::process::{self, Life};
 use crate::wire::ProcessMark;
@@ -29,7 +28,7 @@ pub(super) struct Hosts {
 impl Hosts {
     /// Those that live now. Later one of them may have gone unseen, so this comes first.
     pub(super) fn of(env: &Env, host: Host) -> Self {
-        let named = named(host, env.text(CLAUDE_PID).as_deref());
+        let named = named(host, env.text(env::CLAUDE_PID).as_deref());
         Self::above(process::parent_pid(), named)
     }
 

@@ -10,7 +10,7 @@ use crate::policy::json::{Node, Value};
 
 /// Settings of Claude Code whose kind its schema insists on, as it was seen to in 2.1.332; a dot leads into an object. What it does not
 /// name here it takes no offence at, or nobody has looked.
-const CLAUDE: [(Kind, &[&str]); 7] = [
+const CLAUDE: [(Kind, &[&str]); 8] = [
     (
         Kind::Object,
         &[
@@ -37,28 +37,8 @@ const CLAUDE: [(Kind, &[&str]); 7] = [
             "worktree",
         ],
     ),
-    (
-        Kind::Array,
-        &[
-            "allowedChannelPlugins",
-            "sshConfigs",
-            "allowedHttpHookUrls",
-            "availableModels",
-            "claudeMdExcludes",
-            "companyAnnouncements",
-            "deniedModels",
-            "disabledMcpjsonServers",
-            "enabledMcpjsonServers",
-            "fallbackModel",
-            "httpHookAllowedEnvVars",
-            "permissions.additionalDirectories",
-            "permissions.allow",
-            "permissions.ask",
-            "permissions.deny",
-            "pluginSuggestionMarketplaces",
-            "sandbox.network.allowedDomains",
-        ],
-    ),
+    (Kind::Array, &["allowedChannelPlugins", "sshConfigs"]),
+    (Kind::Array, CLAUDE_TEXTS),
     (
         Kind::Text,
         &[
@@ -200,7 +180,7 @@ const CLAUDE: [(Kind, &[&str]); 7] = [
         &["feedbackSurveyRate", "skillListingBudgetFraction"],
     ),
 ];
-/// Of these, lists of texts.
+/// Settings of Claude Code that are lists of texts.
 const CLAUDE_TEXTS: &[&str] = &[
     "allowedHttpHookUrls",
     "availableModels",

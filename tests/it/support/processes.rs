@@ -76,6 +76,17 @@ impl Running {
         self.stdout.text()
     }
 
+    /// The whole lines that it has written, each of which has to be JSON.
+    #[track_caller]
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        let stdout = self.stdout();
+        let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
+        let lines = whole
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        lines.collect()
+    }
+
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
     }
